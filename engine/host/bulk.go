@@ -10,8 +10,8 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
-	"github.com/perdure/perdure/internal/effect"
 	"github.com/perdure/perdure/internal/effect/core"
+	"github.com/perdure/perdure/internal/effect/taskrecord"
 )
 
 const (
@@ -138,7 +138,7 @@ func (e hostTasks) CancelWhere(ctx context.Context, o engine.BulkCancel) (engine
 	if known || o.DryRun {
 		return b.now(), nil
 	}
-	wish := effect.CancelIntent{By: o.By, Why: o.Why}
+	wish := taskrecord.CancelIntent{By: o.By, Why: o.Why}
 	if !e.scheduler.Go(func(ctx context.Context) { e.cancelMany(ctx, b, matched, wish) }) {
 		// without Run, nothing would wait for the goroutine
 		e.cancelMany(ctx, b, matched, wish)
@@ -148,7 +148,7 @@ func (e hostTasks) CancelWhere(ctx context.Context, o engine.BulkCancel) (engine
 
 // cancelMany cancels the tasks, many at once, until ctx ends. The youngest come first: otherwise
 // queued tasks would start in the slots of the cancelled ones.
-func (e *Host) cancelMany(ctx context.Context, b *bulk, tasks []perdure.TaskID, wish effect.CancelIntent) {
+func (e *Host) cancelMany(ctx context.Context, b *bulk, tasks []perdure.TaskID, wish taskrecord.CancelIntent) {
 	next := make(chan perdure.TaskID)
 	var group sync.WaitGroup
 	for range min(bulkWorkers, len(tasks)) {

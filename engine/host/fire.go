@@ -11,6 +11,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect"
 	"github.com/perdure/perdure/internal/effect/core"
+	"github.com/perdure/perdure/internal/effect/taskrecord"
 	"github.com/perdure/perdure/store"
 )
 
@@ -49,7 +50,7 @@ func (e *Host) rearmOne(ctx context.Context, s perdure.Schedule) error {
 		return nil
 	}
 	return e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		s, err := effect.LockSchedule(tx, "", s.ID)
+		s, err := taskrecord.LockSchedule(tx, "", s.ID)
 		if errors.Is(err, perdure.NotFound) {
 			return nil
 		}
@@ -273,7 +274,7 @@ func (e *Host) fire(
 				return err
 			}
 		}
-		now, err := effect.LockSchedule(tx, "", s.ID)
+		now, err := taskrecord.LockSchedule(tx, "", s.ID)
 		if errors.Is(err, perdure.NotFound) {
 			return nil
 		}
@@ -349,7 +350,7 @@ func (e *Host) fireIn(
 		err = tx.Schedules().AddFire(fire)
 	}
 	if err == nil && next.Type() == "oneshot" && !next.Enabled && fire.Outcome != perdure.Fired {
-		err = e.effects.CloseMonitor(tx, next, cmp.Or(fire.Reason, string(fire.Outcome)))
+		err = e.effects.Records().CloseMonitor(tx, next, cmp.Or(fire.Reason, string(fire.Outcome)))
 	}
 	return fire, err
 }
@@ -364,7 +365,7 @@ func (e *Host) countPreviousFire(tx store.Tx, s, next perdure.Schedule) (perdure
 	if err != nil || busy {
 		return next, err
 	}
-	return e.effects.CountFailure(tx, next, failed, !failed)
+	return e.effects.Records().CountFailure(tx, next, failed, !failed)
 }
 
 // startFire adds the task or the message of a fire. A fire without a free slot counts as failed; a
@@ -375,7 +376,7 @@ func (e *Host) startFire(
 	if run != nil {
 		fire.Task = run.Task
 		err := e.effects.StartScheduled(tx, run)
-		if why, refused := effect.BudgetRefused(err); refused {
+		if why, refused := taskrecord.BudgetRefused(err); refused {
 			fire.Task, fire.Outcome, fire.Reason = "", perdure.SkippedBudget, why
 			return fire, nil
 		}
@@ -383,7 +384,7 @@ func (e *Host) startFire(
 			return fire, err
 		}
 		fire.Task, fire.Outcome, fire.Reason = "", perdure.FireNotStarted, err.Error()
-		if s, err = e.effects.CountFailure(tx, s, true, false); err == nil {
+		if s, err = e.effects.Records().CountFailure(tx, s, true, false); err == nil {
 			err = tx.Schedules().Put(s, store.ScheduleCaps{})
 		}
 		return fire, err

@@ -8,8 +8,8 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
-	"github.com/perdure/perdure/internal/effect"
 	"github.com/perdure/perdure/internal/effect/core"
+	"github.com/perdure/perdure/internal/effect/taskrecord"
 	"github.com/perdure/perdure/store"
 )
 
@@ -90,7 +90,7 @@ func (e *Host) createIn(tx store.Tx, s perdure.Schedule, asker *core.ScheduleCal
 		return s, err
 	}
 	if s.Monitor != "" {
-		_, err = e.effects.MonitorOf(tx, s, perdure.CallKey{Session: s.Session, Call: asker.Call}, asker.Turn)
+		_, err = e.effects.Records().MonitorOf(tx, s, perdure.CallKey{Session: s.Session, Call: asker.Call}, asker.Turn)
 	}
 	return s, err
 }
@@ -202,7 +202,7 @@ func (e *Host) changeSchedule(
 	change func(store.Tx, perdure.Schedule) (perdure.Schedule, perdure.Fact, error),
 ) (s perdure.Schedule, err error) {
 	err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		if s, err = effect.LockSchedule(tx, "", id); err != nil {
+		if s, err = taskrecord.LockSchedule(tx, "", id); err != nil {
 			return err
 		}
 		changed, fact, err := change(tx, s)
@@ -226,7 +226,7 @@ func (e *Host) changeSchedule(
 
 // Delete removes a schedule and its fires.
 func (e hostSchedules) Delete(ctx context.Context, id perdure.ScheduleID, by string) error {
-	_, err := e.effects.EndSchedule(ctx, "", id, effect.CancelIntent{By: by, Why: "its schedule was deleted"}, true)
+	_, err := e.effects.EndSchedule(ctx, "", id, taskrecord.CancelIntent{By: by, Why: "its schedule was deleted"}, true)
 	e.scheduler.Replan()
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/effect/taskrecord"
 	"github.com/perdure/perdure/store"
 )
 
@@ -46,7 +47,7 @@ func (e hostTasks) Log(ctx context.Context, id perdure.TaskID, offset int64, max
 
 // Cancel requests the end of a task.
 func (e hostTasks) Cancel(ctx context.Context, id perdure.TaskID, by, why string) (perdure.CancelReceipt, error) {
-	return e.effects.CancelTask(ctx, id, effect.CancelIntent{By: by, Why: why})
+	return e.effects.CancelTask(ctx, id, taskrecord.CancelIntent{By: by, Why: why})
 }
 
 // Resolve records an operator's resolution of a task whose outcome is unknown.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect/core"
@@ -15,21 +14,6 @@ import (
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
-
-// approvalOf returns the approval request for the permissions of a task.
-func (e *Effects) approvalOf(task perdure.Task, permissions []perdure.Permission, why string,
-	now time.Time) perdure.Approval {
-	a := perdure.Approval{
-		Session: task.Session, Call: task.Call, Task: task.ID, Tool: task.Tool, Args: task.Spec.Arguments,
-		ArgsHash: task.ArgsHash, Class: task.Class,
-		Permissions: permissions, Kind: "task", Reason: cmp.Or(permissions[0].Reason, why), Summary: task.DisplayName,
-		RequestedAt: now, State: perdure.ApprovalOpen,
-	}
-	if e.core.ApprovalExpiry > 0 {
-		a.ExpiresAt = now.Add(e.core.ApprovalExpiry)
-	}
-	return a
-}
 
 // DecideApproval records the decision of a person; the first committed decision wins. Work that
 // waits for it then continues. NotFound: no such approval. Conflict: it is closed, or the person
@@ -112,7 +96,7 @@ func (e *Effects) answerTask(tx store.Tx, a perdure.Approval) error {
 		if !approved {
 			u = deniedTask(task, a)
 		}
-		_, err := e.updateTask(tx, task, u)
+		_, err := e.records.Update(tx, task, u)
 		return err
 	}
 	session, err := tx.Sessions().Get(task.Session)
@@ -126,7 +110,7 @@ func (e *Effects) answerTask(tx store.Tx, a perdure.Approval) error {
 	if err != nil {
 		return err
 	}
-	return e.addToInbox(tx, task, perdure.TaskMessage{
+	return e.records.AddToInbox(tx, task, perdure.TaskMessage{
 		ID: core.NewID[perdure.TaskMessageID](), Task: task.ID, Direction: perdure.Inbound, Text: a.Note, Data: data,
 		InReplyTo: task.InputRequest.ID, By: a.DecidedBy, CreatedAt: tx.Now(),
 	})
@@ -149,29 +133,6 @@ func deniedTask(task perdure.Task, a perdure.Approval) perdure.TaskUpdate {
 		Attempt: task.Attempt, State: perdure.TaskFailed, Detail: "denied", Summary: text,
 		Error: &perdure.TaskError{Kind: perdure.ErrorDenied, Message: text},
 	}
-}
-
-// voidApprovals closes the open approvals of a task that no longer waits for them, except one.
-func (e *Effects) voidApprovals(tx store.Tx, task perdure.Task, by string, except perdure.ApprovalID) error {
-	open, err := tx.Approvals().List(store.ApprovalFilter{Session: task.Session, State: perdure.ApprovalOpen, Call: task.Call})
-	if err != nil {
-		return err
-	}
-	for _, a := range open {
-		if a.Task != task.ID || a.ID == except {
-			continue
-		}
-		resolved := perdure.ApprovalResolved{Approval: a.ID, State: perdure.ApprovalVoid, By: by}
-		events := []perdure.Event{{Session: a.Session, Actor: by, Call: a.Call, Task: a.Task, Fact: resolved}}
-		core.Stamp(events, tx.Now())
-		if err := tx.Journal().Append(a.Session, events); err != nil {
-			return err
-		}
-		if err := tx.Approvals().Put(a.Resolved(resolved, tx.Now())); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // ExpireApprovals closes the expired approvals of tasks. The driver of a session closes those of

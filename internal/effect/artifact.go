@@ -13,6 +13,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect/environment"
+	"github.com/perdure/perdure/internal/effect/taskrecord"
 	"github.com/perdure/perdure/internal/sessionfile"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
@@ -101,7 +102,7 @@ func fitsRecord(t perdure.Task, v verdict) bool {
 // and its files.
 func (e *Effects) publish(t perdure.Task, files []tool.FileWrite) (paths artifactPaths, missing string, lost error) {
 	fence := func(r store.Reader) error {
-		_, err := owned(r, t)
+		_, err := taskrecord.Owned(r, t)
 		return err
 	}
 	for _, w := range files {

@@ -7,16 +7,14 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect/core"
+	"github.com/perdure/perdure/internal/effect/taskrecord"
 	"github.com/perdure/perdure/store"
 )
-
-// CancelIntent is a request to cancel a task: its author and the reason.
-type CancelIntent struct{ By, Why string }
 
 // CancelTask records a cancel durably, then signals the work. A queued task ends in the same commit
 // and never starts. A task that has ended is left as it is, and its receipt is zero. Asking again
 // returns the same receipt.
-func (e *Effects) CancelTask(ctx context.Context, id perdure.TaskID, wish CancelIntent) (perdure.CancelReceipt, error) {
+func (e *Effects) CancelTask(ctx context.Context, id perdure.TaskID, wish taskrecord.CancelIntent) (perdure.CancelReceipt, error) {
 	var task perdure.Task
 	var tree []perdure.Task
 	err := e.core.Store.InTx(store.Urgent(ctx), func(tx store.Tx) error { // a cancel must work even on a full disk
@@ -25,7 +23,7 @@ func (e *Effects) CancelTask(ctx context.Context, id perdure.TaskID, wish Cancel
 		if task, err = tx.Tasks().Get("", id); err != nil || task.State.Terminal() || task.CancelRequested() {
 			return err
 		}
-		tree, err = e.cancelTree(tx, task, wish)
+		tree, err = e.records.CancelTree(tx, task, wish)
 		task = tree[0]
 		return err
 	})
@@ -58,13 +56,13 @@ func (e *Effects) signalCancel(ctx context.Context, task perdure.Task) (received
 	// This comes first. Work that is just starting sees the mark; work that has started is found
 	// below.
 	e.starting.cancel(task.ID)
-	received = e.cancelWork(task.ID, perdure.CauseCanceled)
+	received = e.records.CancelWork(task.ID, perdure.CauseCanceled)
 	switch {
 	case task.Links.ChildSession != "":
 		e.core.Wake(task.Links.ChildSession)
 		received = true
 	case received:
-	case (task.State == perdure.TaskAwaitingInput || e.startedElsewhere(task)) && !e.core.OtherWorkerAliveNow(ctx, task.Worker):
+	case (task.State == perdure.TaskAwaitingInput || e.records.StartedElsewhere(task)) && !e.core.OtherWorkerAliveNow(ctx, task.Worker):
 		// its process crashed while it waited for an answer
 		if err := e.takeOverTask(ctx, task); err != nil {
 			e.core.Log.Error("canceled task not taken over", "task", task.ID, "error", err)
@@ -72,105 +70,6 @@ func (e *Effects) signalCancel(ctx context.Context, task perdure.Task) (received
 	}
 	e.core.Wake(task.Session)
 	return received
-}
-
-// cancelWork signals the work of a task, and reports whether it runs here.
-func (e *Effects) cancelWork(id perdure.TaskID, cause perdure.Cause) bool {
-	return e.core.Runner.Cancel(e.workID(id), cause)
-}
-
-// touch resets the stall clock of a task's work.
-func (e *Effects) touch(id perdure.TaskID) { e.core.Runner.Touch(e.workID(id)) }
-
-// setWork sets the id of the work of a call that becomes a task.
-func (e *Effects) setWork(id perdure.TaskID, work string) { e.detached.Store(id, work) }
-
-// dropWork forgets the id of a task's work: it has returned, or the call did not become a task.
-func (e *Effects) dropWork(id perdure.TaskID) { e.detached.Delete(id) }
-
-// workID returns the id of a task's work in the runner. The work of a call that left its turn in
-// this process keeps the id of the call.
-func (e *Effects) workID(id perdure.TaskID) string {
-	if work, ok := e.detached.Load(id); ok {
-		return work.(string)
-	}
-	return string(id)
-}
-
-// requestCancel records a cancel. Work that has not started ends with it.
-func (e *Effects) requestCancel(tx store.Tx, task perdure.Task, wish CancelIntent) (perdure.Task, error) {
-	u := perdure.TaskUpdate{Attempt: task.Attempt,
-		Cancel: &perdure.CancelRequest{At: tx.Now(), By: wish.By, Why: wish.Why}}
-	facts := []perdure.Fact{perdure.TaskCancelRequested{By: wish.By, Why: wish.Why}}
-	queued := task.State == perdure.TaskQueued && !e.core.Runner.Running(e.workID(task.ID)) && !e.startedElsewhere(task)
-	notStarted := queued || task.Kind == perdure.KindMonitor || task.State == perdure.TaskAwaitingInput &&
-		task.Executions == 0
-	if notStarted {
-		u.State, u.Summary, u.Detail = perdure.TaskCanceled, "Canceled by request.", "canceled"
-		facts = append(facts, perdure.TaskCancelReceipt{Receipt: perdure.CancelReceipt{RequestedAt: tx.Now(),
-			SignalledAt: tx.Now(), DeadAt: tx.Now()}})
-	}
-	change, err := e.updateTask(tx, task, u, facts...)
-	if err != nil {
-		return change.Task, err
-	}
-	if notStarted && task.Executions > 0 {
-		if err := settleQueued(tx, task); err != nil {
-			return change.Task, err
-		}
-	}
-	return change.Task, e.voidApprovals(tx, task, wish.By, "")
-}
-
-// settleQueued settles the ledger row of a task that is canceled while it is queued for another
-// execution: no work will do it.
-func settleQueued(tx store.Tx, task perdure.Task) error {
-	row, err := tx.Calls().Get(task.LedgerKey())
-	if err != nil || row.State != perdure.CallRunning {
-		return err
-	}
-	result, err := core.CauseResult(perdure.CauseCanceled, row).Record(row.Key.Call)
-	if err != nil {
-		return err
-	}
-	return tx.Calls().Settle(row.Key, row.Token, perdure.CallSettled, result)
-}
-
-// cancelTree records a cancel for a task and everything below it, in one commit. It returns the
-// tasks it canceled, the given one first.
-func (e *Effects) cancelTree(tx store.Tx, task perdure.Task, wish CancelIntent) ([]perdure.Task, error) {
-	task, err := e.requestCancel(tx, task, wish)
-	all := []perdure.Task{task}
-	child := task.Links.ChildSession
-	if err == nil && task.Kind == perdure.KindMonitor {
-		below, err := e.cancelRuns(tx, task, wish)
-		return append(all, below...), err
-	}
-	if err != nil || task.Kind != perdure.KindSubagent || child == "" {
-		return all, err
-	}
-	stopped := []perdure.Event{{Session: child, Actor: wish.By,
-		Fact: perdure.SessionStopped{By: wish.By, Reason: wish.Why}}}
-	core.Stamp(stopped, tx.Now())
-	if err := tx.Journal().Append(child, stopped); err != nil {
-		return all, err
-	}
-	open, err := tx.Tasks().List(store.TaskFilter{Session: child,
-		States: []perdure.TaskState{perdure.TaskQueued, perdure.TaskRunning, perdure.TaskAwaitingInput}})
-	if err != nil {
-		return all, err
-	}
-	for _, below := range open {
-		if below.CancelRequested() {
-			continue
-		}
-		tree, err := e.cancelTree(tx, below, wish)
-		if err != nil {
-			return all, err
-		}
-		all = append(all, tree...)
-	}
-	return all, nil
 }
 
 // abandon cancels the subagent of a call that has ended, because nobody waits for its answer any
@@ -186,12 +85,12 @@ func (e *Effects) abandon(ctx context.Context, call perdure.CallKey, why string)
 		return err
 	})
 	if err == nil && task.State.Live() && (task.Lane == perdure.Foreground || why == string(perdure.CauseDeadline)) {
-		e.cancelWithRetry(ctx, task.ID, CancelIntent{By: core.ActorRuntime, Why: why})
+		e.cancelWithRetry(ctx, task.ID, taskrecord.CancelIntent{By: core.ActorRuntime, Why: why})
 	}
 }
 
 // cancelWithRetry cancels a task, and retries in the background while the store is unavailable.
-func (e *Effects) cancelWithRetry(ctx context.Context, id perdure.TaskID, wish CancelIntent) {
+func (e *Effects) cancelWithRetry(ctx context.Context, id perdure.TaskID, wish taskrecord.CancelIntent) {
 	ctx = context.WithoutCancel(ctx)
 	if _, err := e.CancelTask(ctx, id, wish); err == nil || core.IsFinal(err) {
 		return
@@ -217,7 +116,7 @@ func (e *Effects) cancelWithRetry(ctx context.Context, id perdure.TaskID, wish C
 func (e *Effects) cancelLateStarts(ctx context.Context, s *perdure.Session) {
 	for _, task := range s.OpenTasks() {
 		if !task.CancelRequested() {
-			e.cancelWithRetry(ctx, task.ID, CancelIntent{By: s.Stopped.By, Why: s.Stopped.Reason})
+			e.cancelWithRetry(ctx, task.ID, taskrecord.CancelIntent{By: s.Stopped.By, Why: s.Stopped.Reason})
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dispatch"
 	"github.com/perdure/perdure/internal/effect/core"
+	"github.com/perdure/perdure/internal/effect/taskrecord"
 	"github.com/perdure/perdure/internal/redact"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
@@ -59,7 +60,7 @@ func (c *callRun) end(end dispatch.End) {
 // returned is called when the tool has really returned.
 func (c *callRun) returned() {
 	if task, _ := c.taskAndRow(); task.ID != "" {
-		c.e.dropWork(task.ID)
+		c.e.records.DropWork(task.ID)
 		c.e.core.SlotFreed()
 	}
 }
@@ -125,7 +126,7 @@ func (c *callRun) detach() bool {
 		return err
 	})
 	if err != nil && !c.isTask(ctx, task) {
-		c.e.dropWork(task.ID)
+		c.e.records.DropWork(task.ID)
 		c.detachFailed(err)
 		return false
 	}
@@ -166,7 +167,7 @@ func (e *Effects) DetachCall(ctx context.Context, key perdure.CallKey) (perdure.
 			c.detachFailure())
 	}
 	task, _ := c.taskAndRow()
-	return e.storedTask(ctx, task)
+	return e.records.Stored(ctx, task)
 }
 
 // waitingCapability is the capability of the tools that start background runs and wait for them.
@@ -239,8 +240,8 @@ func (c *callRun) detachIn(tx store.Tx, why string, soft time.Duration) (perdure
 	if _, err := tx.Sessions().Lock(key.Session, session.Epoch); err != nil {
 		return perdure.Task{}, err
 	}
-	task := c.e.taskOfCall(callTask{owner: c.owner, row: c.row, at: c.at, secret: session.Secret, name: c.name,
-		origin: perdure.OriginDetached})
+	task := c.e.records.OfCall(taskrecord.Call{Owner: c.owner, Row: c.row, At: c.at, Secret: session.Secret, Name: c.name,
+		Origin: perdure.OriginDetached})
 	if row, err := tx.Calls().Get(key); err != nil || row.Token == c.row.Token && row.Task == task.ID {
 		// committed before; only the answer was lost
 		if err == nil {
@@ -249,7 +250,7 @@ func (c *callRun) detachIn(tx store.Tx, why string, soft time.Duration) (perdure
 		return task, err
 	}
 	if why != perdure.DetachedByAsking { // a task that waits for a person needs no slot
-		if err := c.e.mayDetach(tx.Reader(), key.Session); err != nil {
+		if err := c.e.records.MayDetach(tx.Reader(), key.Session); err != nil {
 			return perdure.Task{}, err
 		}
 	}
@@ -273,7 +274,7 @@ func (c *callRun) detachIn(tx store.Tx, why string, soft time.Duration) (perdure
 	case err == nil && !known.FromCall(): // the task ids of the call are taken by the run that it started
 		return perdure.Task{}, fmt.Errorf("%w: the call has started the background run %s", perdure.Conflict, known.ID)
 	}
-	c.e.setWork(task.ID, key.String()) // before the commit, so that a cancel that sees the task finds its work
+	c.e.records.SetWork(task.ID, key.String()) // before the commit, so that a cancel that sees the task finds its work
 	if err := tx.Calls().Bind(key, c.row.Token, task.ID, task.Attempt); err != nil {
 		return task, err
 	}
@@ -283,11 +284,11 @@ func (c *callRun) detachIn(tx store.Tx, why string, soft time.Duration) (perdure
 	}
 	done := perdure.ToolCompleted{CallID: key.Call, Name: c.row.Tool,
 		DurationMS: core.Elapsed(c.row.ClaimedAt, now).Milliseconds()}
-	done.Result = placeholder(task, left)
+	done.Result = taskrecord.Placeholder(task, left)
 	done.Status = done.Result.Status()
 	var events []perdure.Event
 	if !exists {
-		events = append(events, taskEvent(task, perdure.TaskCreated{Task: task}))
+		events = append(events, taskrecord.Event(task, perdure.TaskCreated{Task: task}))
 	}
 	for _, fact := range []perdure.Fact{left, done} {
 		events = append(events, perdure.Event{Session: key.Session, Actor: "runtime", Turn: c.row.Turn, Call: key.Call,
@@ -298,72 +299,10 @@ func (c *callRun) detachIn(tx store.Tx, why string, soft time.Duration) (perdure
 		return task, err
 	}
 	if exists { // only the lane changes
-		change, err := c.e.updateTask(tx, task, perdure.TaskUpdate{Attempt: task.Attempt, Lane: perdure.Background,
+		change, err := c.e.records.Update(tx, task, perdure.TaskUpdate{Attempt: task.Attempt, Lane: perdure.Background,
 			Wake: task.Wake})
 		return change.Task, err
 	}
 	_, _, err = tx.Tasks().Create(task)
 	return task, err
-}
-
-// mayDetach refuses a call if there is no slot for it. Detached calls have their own limit, and
-// also count against the slots of the process. Limit: no slot.
-func (e *Effects) mayDetach(tx store.Reader, session perdure.SessionID) error {
-	counts, err := tx.Tasks().Count(perdure.TaskRunning, session)
-	if err != nil {
-		return err
-	}
-	detached := e.core.Runner.Detached(session)
-	if len(counts) > 0 {
-		detached = max(detached, counts[0].Detached)
-	}
-	_, ofProcess := e.core.Runner.SlotsInUse(session)
-	return e.core.Overflow.AdmitDetached(e.slotCaps(), perdure.SlotUsage{Detached: detached, PerProcess: ofProcess})
-}
-
-// callTask is a call that becomes a task.
-type callTask struct {
-	owner  *core.Owner
-	row    perdure.Call
-	at     time.Time // time of the message that requests the call
-	secret perdure.Secret
-	name   string
-	origin perdure.Origin
-}
-
-// taskOfCall returns the task of a call, without its state. Its ids derive from the call.
-func (e *Effects) taskOfCall(c callTask) perdure.Task {
-	task := perdure.Task{
-		Session: c.owner.Session, RootSession: c.owner.Root(), Kind: perdure.KindBackgroundTool,
-		Turn: c.row.Turn, Call: c.row.Key.Call,
-		Origin: c.origin, Tool: c.row.Tool, ArgsHash: c.row.Fingerprint,
-		DisplayName: cmp.Or(c.name, c.row.Tool), Class: c.row.Class,
-		Lane: perdure.Background, Attempt: 1, Delivered: perdure.NotDelivered,
-		Delivery: perdure.ToLoop, Wake: perdure.WakeContinue,
-		Spec: perdure.TaskSpec{Tool: c.row.Tool, Arguments: c.row.Args,
-			Reattachable: c.row.Class.Repeatable(), SignalOnCompletion: true},
-	}
-	task.StallMS = e.toolset.StallOf(c.row.Tool).Milliseconds()
-	if t, ok := e.toolset.Find(c.row.Tool); ok {
-		task.Kind = kindOf(t)
-	}
-	if c.origin == perdure.OriginRouted {
-		task.Wake = perdure.WakeNotify
-	}
-	return spawnRequest{owner: c.owner, at: c.at, task: task}.withIDs(c.secret)
-}
-
-// placeholder returns the result that a detached call gets at once. The real result follows as a
-// notification.
-func placeholder(task perdure.Task, left perdure.ToolDetached) perdure.ToolResult {
-	switch left.Reason {
-	case perdure.DetachedByBudget:
-		budget := time.Duration(left.TimeoutSeconds * float64(time.Second))
-		return dispatch.BudgetPlaceholder(task.Tool, task.ID, budget, task.DeadlineAt).Result(left.CallID)
-	case perdure.DetachedByAsking:
-		p := dispatch.RoutedPlaceholder(task.Tool, task.ID, task.DeadlineAt)
-		p.Reason, p.Message = "awaiting_input", "Waiting for an answer — use check_background_tool to wait or cancel."
-		return p.Result(left.CallID)
-	}
-	return dispatch.RoutedPlaceholder(task.Tool, task.ID, task.DeadlineAt).Result(left.CallID)
 }

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect/core"
+	"github.com/perdure/perdure/internal/effect/taskrecord"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
@@ -66,7 +66,7 @@ func (d *dialog) Ask(ctx context.Context, q tool.Question) (tool.Reply, error) {
 	if asked.differs { // the stored answer is for another question
 		return tool.Reply{Text: perdure.TextNotMatching, By: "runtime"}, nil
 	}
-	work := d.e.workID(task.ID)
+	work := d.e.records.WorkID(task.ID)
 	d.e.core.Runner.Pause(work)
 	d.e.core.SlotFreed()
 	began := time.Now()
@@ -102,10 +102,10 @@ func (e *Effects) withdraw(task perdure.Task, asked perdure.RequestID) {
 		if err != nil || now.Attempt != task.Attempt || now.InputRequest == nil || now.InputRequest.ID != asked {
 			return err
 		}
-		if err := e.voidApprovals(tx, now, "runtime", ""); err != nil {
+		if err := e.records.VoidApprovals(tx, now, "runtime", ""); err != nil {
 			return err
 		}
-		_, err = e.updateTask(tx, now, perdure.TaskUpdate{Attempt: now.Attempt, State: perdure.TaskRunning})
+		_, err = e.records.Update(tx, now, perdure.TaskUpdate{Attempt: now.Attempt, State: perdure.TaskRunning})
 		return err
 	})
 	if err != nil {
@@ -124,21 +124,21 @@ func (e *Effects) recordQuestion(ctx context.Context, task perdure.Task, q tool.
 		asked = question{id: perdure.DeriveID[perdure.RequestID](session.Secret, task.CreatedAt, string(task.ID),
 			strconv.Itoa(n)), after: session.LastSeq}
 		approvalID := perdure.DeriveID[perdure.ApprovalID](session.Secret, task.CreatedAt, string(asked.id))
-		if _, answered, err := answerTo(tx.Reader(), task.ID, asked.id); err != nil || answered {
+		if _, answered, err := taskrecord.AnswerTo(tx.Reader(), task.ID, asked.id); err != nil || answered {
 			if err == nil && len(q.Permissions) > 0 {
 				a, err := tx.Approvals().Get(approvalID)
 				asked.differs = err != nil || !a.Binds(task.Tool, task.ArgsHash, q.Permissions)
 			}
 			return err
 		}
-		if err := e.voidApprovals(tx, task, "runtime", approvalID); err != nil { // of a question that this one replaces
+		if err := e.records.VoidApprovals(tx, task, "runtime", approvalID); err != nil { // of a question that this one replaces
 			return err
 		}
 		request := perdure.InputRequest{ID: asked.id, Kind: "question", Prompt: q.Prompt, Expected: q.Expected}
 		var more []perdure.Fact
 		if len(q.Permissions) > 0 {
 			request.Kind = "approval"
-			approval := e.approvalOf(task, q.Permissions, q.Prompt, tx.Now())
+			approval := e.records.ApprovalOf(task, q.Permissions, q.Prompt, tx.Now())
 			approval.ID = approvalID
 			if q.Expires > 0 {
 				approval.ExpiresAt = tx.Now().Add(q.Expires)
@@ -160,8 +160,8 @@ func (e *Effects) recordQuestion(ctx context.Context, task perdure.Task, q tool.
 		}
 		said := perdure.TaskMessage{ID: core.NewID[perdure.TaskMessageID](), Task: task.ID, Direction: perdure.Outbound,
 			Text: q.Prompt, CreatedAt: tx.Now()}
-		more = append(more, e.messageNotice(task, said, string(asked.id)))
-		change, err := e.updateTask(tx, task, perdure.TaskUpdate{Attempt: task.Attempt, InputRequest: &request},
+		more = append(more, e.records.MessageNotice(task, said, string(asked.id)))
+		change, err := e.records.Update(tx, task, perdure.TaskUpdate{Attempt: task.Attempt, InputRequest: &request},
 			more...)
 		switch {
 		case err != nil:
@@ -175,45 +175,12 @@ func (e *Effects) recordQuestion(ctx context.Context, task perdure.Task, q tool.
 	return asked, err
 }
 
-// messageNotice returns the event of a message that a task sent, with the notification for the
-// model.
-func (e *Effects) messageNotice(task perdure.Task, m perdure.TaskMessage, request string) perdure.TaskMessageSent {
-	sent := perdure.TaskMessageSent{Message: m, Wake: task.Wake}
-	if task.Delivery != perdure.ToLoop {
-		return sent
-	}
-	text := fmt.Sprintf("Message from a background run.\n- task_id: %s\n- tool: %s\n- message: %s", task.ID, task.Tool,
-		m.PlainText())
-	if request != "" {
-		text = fmt.Sprintf("A background run is waiting for an answer.\n- task_id: %s\n- tool: %s\n- request_id: "+
-			"%s\n- question: %s", task.ID, task.Tool, request, m.PlainText())
-	}
-	sent.Notification = perdure.Message{ID: core.NewMessageID(), Role: perdure.RoleNotification,
-		Parts: []perdure.Part{{Type: perdure.PartText, Text: text, Untrusted: true}}, At: m.CreatedAt}
-	if request != "" {
-		sent.Notification.Metadata = map[string]string{perdure.MetaTask: string(task.ID), perdure.MetaRequest: request}
-	}
-	return sent
-}
-
-// answerTo finds the answer to a question.
-func answerTo(r store.Reader, id perdure.TaskID,
-	request perdure.RequestID) (m perdure.TaskMessage, found bool, err error) {
-	messages, err := r.Tasks().Messages(id, "", 0)
-	for _, m := range messages {
-		if m.Direction == perdure.Inbound && m.InReplyTo == request {
-			return m, true, err
-		}
-	}
-	return m, false, err
-}
-
 // awaitAnswer waits until a question is answered and the task has a slot again.
 func (e *Effects) awaitAnswer(ctx context.Context, task perdure.Task, q question) (reply tool.Reply, err error) {
 	done := errors.New("answered")
 	look := func(ctx context.Context) error {
 		return e.core.Store.View(ctx, func(r store.Reader) error {
-			m, answered, err := answerTo(r, task.ID, q.id)
+			m, answered, err := taskrecord.AnswerTo(r, task.ID, q.id)
 			if err != nil || !answered {
 				return err
 			}
@@ -260,7 +227,7 @@ func (e *Effects) extendDeadline(ctx context.Context, task perdure.Task, waited 
 		if err != nil || now.DeadlineAt.IsZero() || waited < time.Millisecond {
 			return err
 		}
-		change, err := e.updateTask(tx, now, perdure.TaskUpdate{Attempt: task.Attempt,
+		change, err := e.records.Update(tx, now, perdure.TaskUpdate{Attempt: task.Attempt,
 			DeadlineAt: now.DeadlineAt.Add(waited)})
 		if err == nil && change.Answer == perdure.UpdateLost {
 			err = perdure.CauseSuperseded
@@ -277,7 +244,7 @@ func (d *dialog) SendToSession(ctx context.Context, m perdure.TaskMessage) error
 	}
 	err = d.e.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		m.ID, m.Task, m.Direction, m.CreatedAt = core.NewID[perdure.TaskMessageID](), task.ID, perdure.Outbound, tx.Now()
-		change, err := d.e.updateTask(tx, task, perdure.TaskUpdate{Attempt: task.Attempt}, d.e.messageNotice(task, m, ""))
+		change, err := d.e.records.Update(tx, task, perdure.TaskUpdate{Attempt: task.Attempt}, d.e.records.MessageNotice(task, m, ""))
 		if err == nil && change.Answer != perdure.Updated {
 			return perdure.CauseSuperseded
 		}
@@ -320,21 +287,12 @@ func (d *dialog) Inbox(ctx context.Context, after perdure.TaskMessageID,
 	return inbox, err
 }
 
-// alreadySent reports whether a message is in the inbox already.
-func alreadySent(r store.Reader, task perdure.TaskID, id perdure.TaskMessageID) (bool, error) {
-	if id == "" {
-		return false, nil
-	}
-	messages, err := r.Tasks().Messages(task, "", 0)
-	return slices.ContainsFunc(messages, func(m perdure.TaskMessage) bool { return m.ID == id }), err
-}
-
 // SendTask sends a message to a task. A message with a known id is not sent again. An answer to the
 // task's question also lets the task continue, in the same commit. NotFound: no such task.
 // Conflict: the task has ended, needs an approval, or the question was answered already.
 func (e *Effects) SendTask(ctx context.Context, id perdure.TaskID,
 	m perdure.TaskMessage) (perdure.TaskMessageID, error) {
-	task, err := e.storedTask(ctx, perdure.Task{ID: id})
+	task, err := e.records.Stored(ctx, perdure.Task{ID: id})
 	if err == nil && task.Links.ChildSession != "" && m.InReplyTo != "" && task.State.Live() {
 		return e.answerChild(ctx, task, m)
 	}
@@ -343,7 +301,7 @@ func (e *Effects) SendTask(ctx context.Context, id perdure.TaskID,
 		if task, err = tx.Tasks().Get("", id); err != nil {
 			return err
 		}
-		known, err := alreadySent(tx.Reader(), id, m.ID)
+		known, err := taskrecord.AlreadySent(tx.Reader(), id, m.ID)
 		switch {
 		case known || err != nil:
 			return err
@@ -364,7 +322,7 @@ func (e *Effects) SendTask(ctx context.Context, id perdure.TaskID,
 			m.ID = core.NewID[perdure.TaskMessageID]()
 		}
 		m.Task, m.Direction, m.CreatedAt = id, perdure.Inbound, tx.Now()
-		return e.addToInbox(tx, task, m)
+		return e.records.AddToInbox(tx, task, m)
 	})
 	if task.ID != "" && !core.RefusedWrite(err) {
 		e.resumeAnswered(ctx, task.ID) // also if the answer of the commit was lost
@@ -373,27 +331,6 @@ func (e *Effects) SendTask(ctx context.Context, id perdure.TaskID,
 		return "", fmt.Errorf("send to task %s: %w", id, err)
 	}
 	return m.ID, nil
-}
-
-// addToInbox adds a message to a task's inbox. An answer lets the task continue: it runs if there
-// is a slot, otherwise it queues.
-func (e *Effects) addToInbox(tx store.Tx, task perdure.Task, m perdure.TaskMessage) error {
-	u := perdure.TaskUpdate{Attempt: task.Attempt}
-	if m.InReplyTo != "" {
-		free, _, err := e.slotFor(tx.Reader(), task.Session)
-		if err != nil && !errors.Is(err, perdure.Limit) {
-			return err
-		}
-		u.State = perdure.TaskQueued
-		if free || task.OutsideSessionSlots() {
-			u.State = perdure.TaskRunning
-		}
-	}
-	if err := tx.Tasks().AddMessage(m); err != nil {
-		return err
-	}
-	_, err := e.updateTask(tx, task, u, perdure.TaskMessageReceived{Message: m})
-	return err
 }
 
 // resumeAnswered resumes a task that was answered but runs nowhere, because its process crashed
@@ -406,7 +343,7 @@ func (e *Effects) resumeAnswered(ctx context.Context, id perdure.TaskID) {
 	})
 	starting := e.starting.has(id) // read before Running: the mark is dropped once the work runs
 	if err == nil && e.core.EngineRunning() && task.State == perdure.TaskRunning && task.Executions > 0 && !starting &&
-		!e.core.Runner.Running(e.workID(id)) && !e.core.OtherWorkerAliveNow(ctx, task.Worker) {
+		!e.core.Runner.Running(e.records.WorkID(id)) && !e.core.OtherWorkerAliveNow(ctx, task.Worker) {
 		err = e.takeOverTask(ctx, task)
 	}
 	if err != nil {

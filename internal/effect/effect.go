@@ -25,6 +25,7 @@ import (
 	"github.com/perdure/perdure/internal/effect/environment"
 	"github.com/perdure/perdure/internal/effect/generation"
 	"github.com/perdure/perdure/internal/effect/secrets"
+	"github.com/perdure/perdure/internal/effect/taskrecord"
 	"github.com/perdure/perdure/internal/effect/toolset"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
@@ -38,10 +39,9 @@ type Effects struct {
 	environment *environment.Environment
 	admission   *admission.Admission
 	generation  *generation.Generator
-	// detached maps the tasks of calls that left their turns to the id of their work.
-	detached   sync.Map
-	starting   startingTasks
-	endWaiters taskEnds
+	records     *taskrecord.Records
+	starting    startingTasks
+	endWaiters  taskEnds
 	// tasks holds the attempts that run here, if the store is shared.
 	tasks     sync.Map
 	unstarted sync.Map
@@ -63,6 +63,7 @@ func New(cfg core.Config) (*Effects, error) {
 	e.environment = environment.New(c, e.toolset, e.secrets, above{e})
 	e.admission = admission.New(c, e.toolset, e.secrets)
 	e.generation = generation.New(c, e.toolset, e.secrets, e.admission)
+	e.records = taskrecord.New(c, e.toolset, e.secrets, e.admission)
 	e.cleanup = cleanup.New(c, e.toolset)
 	return e, nil
 }
@@ -85,6 +86,9 @@ func (e *Effects) Admission() *admission.Admission { return e.admission }
 
 // Generation asks the model.
 func (e *Effects) Generation() *generation.Generator { return e.generation }
+
+// Records changes the records of tasks.
+func (e *Effects) Records() *taskrecord.Records { return e.records }
 
 // Cleanup prunes tasks and cleans up after them.
 func (e *Effects) Cleanup() *cleanup.Cleanup { return e.cleanup }

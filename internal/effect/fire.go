@@ -2,9 +2,6 @@ package effect
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
 	"fmt"
 	"time"
 
@@ -12,6 +9,7 @@ import (
 	"github.com/perdure/perdure/dispatch"
 	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/effect/environment"
+	"github.com/perdure/perdure/internal/effect/taskrecord"
 	"github.com/perdure/perdure/internal/secretargs"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
@@ -77,7 +75,7 @@ func (p *schedulePort) Schedules(ctx context.Context) (list []perdure.Schedule, 
 // CancelSchedule cancels a schedule of the port's session.
 func (p *schedulePort) CancelSchedule(ctx context.Context, id perdure.ScheduleID, why string) (perdure.Schedule, error) {
 	return p.e.EndSchedule(ctx, p.Owner.Session, id,
-		CancelIntent{By: "agent", Why: secretargs.MaskKnown(p.e.secrets.Known(p.Owner.Session), why)}, false)
+		taskrecord.CancelIntent{By: "agent", Why: secretargs.MaskKnown(p.e.secrets.Known(p.Owner.Session), why)}, false)
 }
 
 // PlanScheduled looks up and judges the run of a fire, before the commit of the fire. If the tool
@@ -135,7 +133,7 @@ func (e *Effects) judgeScheduled(ctx context.Context, run *ScheduledRun, task pe
 		return task, err
 	}
 	spec := target.Spec()
-	task.Kind = kindOf(target)
+	task.Kind = taskrecord.KindOf(target)
 	task.Class, task.StallMS, task.Spec.Reattachable = spec.Class, max(spec.Stall, 0).Milliseconds(),
 		spec.Class.Repeatable()
 	j := e.admission.Judge(ctx, run.owner.Agent, target, tool.Call{
@@ -162,7 +160,7 @@ func (e *Effects) StartScheduled(tx store.Tx, run *ScheduledRun) error {
 		return e.failScheduled(tx, run)
 	}
 	e.starting.add(run.Task)
-	spawned, claimed, err := e.spawnIn(tx, spawnRequest{owner: run.owner, permissions: run.permissions, fromSchedule: true},
+	spawned, claimed, err := e.records.SpawnIn(tx, taskrecord.Request{Owner: run.owner, Permissions: run.permissions, FromSchedule: true},
 		run.task)
 	run.claimed, run.started = claimed, spawned.Task
 	return err
@@ -173,7 +171,7 @@ func (e *Effects) failScheduled(tx store.Tx, run *ScheduledRun) error {
 	task := run.task
 	task.State, task.Attempt, task.Delivered, task.CreatedAt, task.UpdatedAt = perdure.TaskQueued, 1,
 		perdure.NotDelivered, tx.Now(), tx.Now()
-	events := []perdure.Event{taskEvent(task, perdure.TaskCreated{Task: task})}
+	events := []perdure.Event{taskrecord.Event(task, perdure.TaskCreated{Task: task})}
 	core.Stamp(events, tx.Now())
 	if err := tx.Journal().Append(task.Session, events); err != nil {
 		return err
@@ -185,7 +183,7 @@ func (e *Effects) failScheduled(tx store.Tx, run *ScheduledRun) error {
 		Class: task.Class}
 	u := e.judgeTask(task, row, *run.refusal, dispatch.End{}).update
 	u.Attempt = 1
-	_, err := e.updateTask(tx, task, u)
+	_, err := e.records.Update(tx, task, u)
 	return err
 }
 
@@ -205,166 +203,15 @@ func (e *Effects) AfterCommit(ctx context.Context, run *ScheduledRun, failed err
 	return starts || failed == nil
 }
 
-// recordRun records the end of a run on its schedule and its monitor, in the same commit.
-func (e *Effects) recordRun(tx store.Tx, run perdure.Task) error {
-	if run.Spec.Schedule == "" {
-		return nil
-	}
-	s, err := tx.Schedules().Get(run.Spec.Schedule)
-	if errors.Is(err, perdure.NotFound) { // the schedule was deleted
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	failed := run.State == perdure.TaskFailed || run.State == perdure.TaskUnknown
-	if run.State != perdure.TaskSucceeded { // report the next success even if its result is the same as before
-		s.LastResultHash = ""
-	}
-	if s, err = e.CountFailure(tx, s, failed, run.State == perdure.TaskSucceeded); err != nil {
-		return err
-	}
-	if err := tx.Schedules().Put(s, store.ScheduleCaps{}); err != nil {
-		return err
-	}
-	u := perdure.TaskUpdate{Detail: fmt.Sprintf("%d fires; the run of %s %s", s.Count,
-		run.Spec.Nominal.UTC().Format(time.RFC3339), run.State)}
-	if s.Type() == "oneshot" {
-		u.State, u.Summary, u.Error, u.ResultPath, u.LogPath = run.State, run.Summary, run.Error, run.ResultPath,
-			run.LogPath
-	}
-	return e.updateMonitor(tx, s, u)
-}
-
-// suppressUnchanged suppresses the delivery of a successful run if its schedule delivers changes
-// only and the result equals that of the run before. came is the digest to record for the next run;
-// empty: nothing to record.
-func (e *Effects) suppressUnchanged(r store.Reader, run perdure.Task, u perdure.TaskUpdate,
-	body []byte) (_ perdure.TaskUpdate, digest string, err error) {
-	if run.Spec.Schedule == "" || u.State != perdure.TaskSucceeded {
-		return u, "", nil
-	}
-	s, err := r.Schedules().Get(run.Spec.Schedule)
-	if errors.Is(err, perdure.NotFound) || err == nil && s.Action.Deliver != perdure.DeliverChanges {
-		return u, "", nil
-	}
-	sum := sha256.Sum256(body)
-	if digest = hex.EncodeToString(sum[:]); s.LastResultHash == digest {
-		u.Delivery, u.Wake, digest = perdure.Manual, perdure.WakeNone, ""
-	}
-	return u, digest, err
-}
-
-// recordRunDigest records the digest of a run's result, in the commit of its end.
-func (e *Effects) recordRunDigest(tx store.Tx, run perdure.Task, digest string) error {
-	if digest == "" {
-		return nil
-	}
-	s, err := tx.Schedules().Get(run.Spec.Schedule)
-	if err != nil {
-		return err
-	}
-	s.LastResultHash = digest
-	return tx.Schedules().Put(s, store.ScheduleCaps{})
-}
-
-// CountFailure counts how a fire ended. After too many failures in a row it pauses the schedule and
-// notifies the model. The caller stores the schedule.
-func (e *Effects) CountFailure(tx store.Tx, s perdure.Schedule, failed, succeeded bool) (perdure.Schedule, error) {
-	switch {
-	case failed:
-		s.Failures++
-	case succeeded:
-		s.Failures = 0
-	}
-	s.UpdatedAt = tx.Now()
-	if !s.Enabled || e.core.ScheduleFailures <= 0 || s.Failures < e.core.ScheduleFailures {
-		return s, nil
-	}
-	why := fmt.Sprintf("%d fires in a row failed", s.Failures)
-	s = s.Disarm(why)
-	text := fmt.Sprintf("Schedule paused: %s.\n- schedule_id: %s\n- title: %s", why, s.ID, s.Title)
-	notice := perdure.Message{
-		ID: core.NewMessageID(), Role: perdure.RoleNotification,
-		Parts: []perdure.Part{{Type: perdure.PartText, Text: text}}, At: tx.Now(),
-	}
-	return s, e.appendScheduleFact(tx, s, core.ActorRuntime, perdure.SchedulePaused{Schedule: s.ID, Why: why, By: core.ActorRuntime,
-		Notification: notice})
-}
-
-// CloseMonitor ends the monitor of a one-shot schedule that will not run.
-func (e *Effects) CloseMonitor(tx store.Tx, s perdure.Schedule, why string) error {
-	return e.updateMonitor(tx, s, perdure.TaskUpdate{
-		State: perdure.TaskFailed, Summary: why,
-		Error: &perdure.TaskError{Kind: perdure.ErrorRejected, Message: why}, Detail: "did not fire",
-	})
-}
-
-// updateMonitor updates the monitor of a schedule, if there is one that has not ended.
-func (e *Effects) updateMonitor(tx store.Tx, s perdure.Schedule, u perdure.TaskUpdate) error {
-	if s.Monitor == "" {
-		return nil
-	}
-	m, err := tx.Tasks().Get(s.Session, s.Monitor)
-	if errors.Is(err, perdure.NotFound) || err == nil && m.State.Terminal() {
-		return nil
-	}
-	if err == nil {
-		u.Attempt = m.Attempt
-		_, err = e.updateTask(tx, m, u)
-	}
-	return err
-}
-
-// appendScheduleFact appends a fact about a schedule.
-func (e *Effects) appendScheduleFact(tx store.Tx, s perdure.Schedule, by string, fact perdure.Fact) error {
-	events := []perdure.Event{{Session: s.Session, Actor: by, Fact: fact}}
-	core.Stamp(events, tx.Now())
-	return tx.Journal().Append(s.Session, events)
-}
-
-// cancelRuns disables the schedule of a canceled monitor and cancels the runs of the schedule, in
-// the same commit.
-func (e *Effects) cancelRuns(tx store.Tx, monitor perdure.Task, wish CancelIntent) (all []perdure.Task, err error) {
-	s, err := tx.Schedules().Get(monitor.Spec.Schedule)
-	if err == nil && (s.Enabled || !s.QueuedNominal.IsZero()) {
-		s = s.Disarm("canceled")
-		s.UpdatedAt = tx.Now()
-		err = errors.Join(e.appendScheduleFact(tx, s, wish.By,
-			perdure.ScheduleCanceled{Schedule: s.ID, By: wish.By, Why: wish.Why}), tx.Schedules().Put(s,
-			store.ScheduleCaps{}))
-	}
-	if err != nil && !errors.Is(err, perdure.NotFound) {
-		return nil, err
-	}
-	return e.cancelRunsOf(tx, monitor.Session, monitor.Spec.Schedule, wish)
-}
-
-// cancelRunsOf cancels the live runs of a schedule.
-func (e *Effects) cancelRunsOf(tx store.Tx, session perdure.SessionID, id perdure.ScheduleID,
-	wish CancelIntent) (all []perdure.Task, err error) {
-	open, err := tx.Tasks().List(store.TaskFilter{Session: session,
-		States: []perdure.TaskState{perdure.TaskQueued, perdure.TaskRunning, perdure.TaskAwaitingInput}})
-	for _, t := range open {
-		if err != nil || t.Spec.Schedule != id || t.Kind == perdure.KindMonitor || t.CancelRequested() {
-			continue
-		}
-		var tree []perdure.Task
-		tree, err = e.cancelTree(tx, t, wish)
-		all = append(all, tree...)
-	}
-	return all, err
-}
-
 // EndSchedule cancels a schedule with its monitor and runs, and removes it if remove is set, in one
 // commit. An empty session means any. NotFound: there is no such schedule, or it belongs to another
 // session.
-func (e *Effects) EndSchedule(ctx context.Context, session perdure.SessionID, id perdure.ScheduleID, wish CancelIntent,
+func (e *Effects) EndSchedule(ctx context.Context, session perdure.SessionID, id perdure.ScheduleID, wish taskrecord.CancelIntent,
 	remove bool) (s perdure.Schedule, err error) {
 	var tree []perdure.Task
 	err = e.core.Store.InTx(store.Urgent(ctx), func(tx store.Tx) (err error) {
 		tree = nil
-		if s, err = LockSchedule(tx, session, id); err != nil {
+		if s, err = taskrecord.LockSchedule(tx, session, id); err != nil {
 			return err
 		}
 		record := s.Enabled || remove
@@ -373,10 +220,10 @@ func (e *Effects) EndSchedule(ctx context.Context, session perdure.SessionID, id
 		err = tx.Schedules().Put(s, store.ScheduleCaps{})
 		if m, failed := tx.Tasks().Get(s.Session, s.Monitor); err == nil && s.Monitor != "" && failed == nil &&
 			m.State.Live() {
-			tree, err = e.cancelTree(tx, m, wish)
+			tree, err = e.records.CancelTree(tx, m, wish)
 		}
 		if err == nil && record {
-			err = e.appendScheduleFact(tx, s, wish.By, perdure.ScheduleCanceled{Schedule: s.ID, By: wish.By, Why: wish.Why,
+			err = e.records.AppendScheduleFact(tx, s, wish.By, perdure.ScheduleCanceled{Schedule: s.ID, By: wish.By, Why: wish.Why,
 				Deleted: remove})
 		}
 		if err == nil && remove {
@@ -392,16 +239,6 @@ func (e *Effects) EndSchedule(ctx context.Context, session perdure.SessionID, id
 	}
 	e.core.Wake(s.Session)
 	return s, nil
-}
-
-// LockSchedule reads a schedule in order to change it; the read locks the row of its session first.
-// NotFound: there is no such schedule, or it belongs to another session.
-func LockSchedule(tx store.Tx, session perdure.SessionID, id perdure.ScheduleID) (perdure.Schedule, error) {
-	s, err := tx.Schedules().Get(id)
-	if err == nil && session != "" && s.Session != session {
-		return perdure.Schedule{}, fmt.Errorf("schedule %s: %w", id, perdure.NotFound)
-	}
-	return s, err
 }
 
 // CanSchedule checks whether a session's tool can be run by a schedule. Invalid or NotFound: it
@@ -422,34 +259,4 @@ func (e *Effects) CanSchedule(r store.Reader, s perdure.Schedule) error {
 		return fmt.Errorf("%w: %s", perdure.Invalid, faults.Text)
 	}
 	return nil
-}
-
-// MonitorOf creates the task that represents a schedule.
-func (e *Effects) MonitorOf(tx store.Tx, s perdure.Schedule, by perdure.CallKey,
-	turn perdure.TurnID) (perdure.Task, error) {
-	row, err := tx.Sessions().Get(s.Session)
-	if err != nil {
-		return perdure.Task{}, err
-	}
-	root := row.Root
-	task := perdure.Task{
-		ID: s.Monitor, Session: s.Session, RootSession: root, Kind: perdure.KindMonitor, Turn: turn,
-		Call: by.Call, Origin: perdure.OriginSpawned,
-		Tool: s.Action.Tool, DisplayName: s.Title, Class: perdure.Pure, Lane: perdure.Background,
-		State: perdure.TaskRunning, StateDetail: "Scheduled",
-		Attempt: 1, Delivery: perdure.Manual, Wake: perdure.WakeNone, Delivered: perdure.NotDelivered,
-		Spec: perdure.TaskSpec{
-			Tool: s.Action.Tool, Arguments: s.Action.Args, SignalOnCompletion: s.Action.Signal,
-			Schedule: s.ID, ScheduleType: s.Type(),
-			Cron: s.Cron, At: s.At, Zone: s.Zone,
-		},
-		CreatedAt: tx.Now(), StartedAt: tx.Now(), UpdatedAt: tx.Now(),
-	}
-	events := []perdure.Event{taskEvent(task, perdure.TaskCreated{Task: task})}
-	core.Stamp(events, tx.Now())
-	if err := tx.Journal().Append(task.Session, events); err != nil {
-		return perdure.Task{}, err
-	}
-	_, _, err = tx.Tasks().Create(task)
-	return task, err
 }

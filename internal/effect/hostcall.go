@@ -17,6 +17,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect/admission"
 	"github.com/perdure/perdure/internal/effect/core"
+	"github.com/perdure/perdure/internal/effect/taskrecord"
 	"github.com/perdure/perdure/internal/secretargs"
 	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/store"
@@ -226,11 +227,11 @@ func (e *Effects) makeHostCall(ctx context.Context, o HostCallRequest, by hostCa
 	if err != nil {
 		return HostCall{}, err
 	}
-	task := e.taskOfCall(callTask{
-		owner: by.owner, at: by.owner.Created, secret: by.row.Secret,
-		name:   cmp.Or(secretargs.MaskKnown(e.secrets.Known(o.Session), o.Title), cmp.Or(spec.DisplayName, spec.Name)),
-		origin: perdure.OriginHost,
-		row:    perdure.Call{Key: key, Tool: o.Tool, Args: j.Args, Fingerprint: fingerprint, Class: spec.Class},
+	task := e.records.OfCall(taskrecord.Call{
+		Owner: by.owner, At: by.owner.Created, Secret: by.row.Secret,
+		Name:   cmp.Or(secretargs.MaskKnown(e.secrets.Known(o.Session), o.Title), cmp.Or(spec.DisplayName, spec.Name)),
+		Origin: perdure.OriginHost,
+		Row:    perdure.Call{Key: key, Tool: o.Tool, Args: j.Args, Fingerprint: fingerprint, Class: spec.Class},
 	})
 	task.Delivery, task.Wake, task.Spec.SignalOnCompletion = perdure.Manual, perdure.WakeNone, false
 	if task.ArgsHash, err = perdure.Fingerprint(o.Tool, args); err != nil { // as requested, before hooks rewrote it
@@ -323,11 +324,11 @@ func (e *Effects) hostCallInTx(tx store.Tx, task perdure.Task, by hostStart) (pe
 			return task, perdure.Call{}, err
 		}
 	}
-	if err := e.reserveTask(tx, by.owner, task); err != nil {
+	if err := e.records.Reserve(tx, by.owner, task); err != nil {
 		return task, perdure.Call{}, err
 	}
 	if len(by.permissions) > 0 {
-		asked, err := e.awaitApproval(tx, task, by.permissions)
+		asked, err := e.records.AwaitApproval(tx, task, by.permissions)
 		return asked.Task, perdure.Call{}, err
 	}
 	now := tx.Now()
@@ -338,7 +339,7 @@ func (e *Effects) hostCallInTx(tx store.Tx, task perdure.Task, by hostStart) (pe
 		task.State, task.StateDetail, task.Worker, task.Executions = perdure.TaskRunning, "Starting", e.core.Worker, 1
 		task.StartedAt, task.HeartbeatAt, task.DeadlineAt = now, now, now.Add(e.toolset.DeadlineOf(task))
 	}
-	events := []perdure.Event{taskEvent(task, perdure.TaskCreated{Task: task})}
+	events := []perdure.Event{taskrecord.Event(task, perdure.TaskCreated{Task: task})}
 	core.Stamp(events, now)
 	if err := tx.Journal().Append(task.Session, events); err != nil {
 		return task, perdure.Call{}, err
@@ -346,7 +347,7 @@ func (e *Effects) hostCallInTx(tx store.Tx, task perdure.Task, by hostStart) (pe
 	if _, _, err := tx.Tasks().Create(task); err != nil || !free {
 		return task, perdure.Call{}, err
 	}
-	claimed, err := e.claimTask(tx, task)
+	claimed, err := e.records.Claim(tx, task)
 	return task, claimed, err
 }
 
@@ -406,8 +407,8 @@ func hostTask(r store.Reader, key perdure.CallKey) (perdure.TaskID, error) {
 	if err != nil {
 		return "", err
 	}
-	order := spawnRequest{at: by.Created, task: perdure.Task{Session: key.Session, Call: key.Call}}
-	return order.withIDs(row.Secret).ID, nil
+	order := taskrecord.Request{At: by.Created, Task: perdure.Task{Session: key.Session, Call: key.Call}}
+	return order.WithIDs(row.Secret).ID, nil
 }
 
 // neverRan is the result of a call that ended before it was claimed: it was denied, or canceled

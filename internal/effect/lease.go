@@ -42,7 +42,7 @@ func (e *Effects) detachedTasks() (ids []perdure.TaskID) {
 // the heartbeat, it also stops those that another worker owns now.
 func (e *Effects) ApplyHeartbeat(ran []perdure.TaskID, beat store.Heartbeat) {
 	for _, id := range beat.Canceled {
-		e.cancelWork(id, perdure.CauseCanceled)
+		e.records.CancelWork(id, perdure.CauseCanceled)
 	}
 	if !e.core.Shared {
 		return
@@ -53,7 +53,7 @@ func (e *Effects) ApplyHeartbeat(ran []perdure.TaskID, beat store.Heartbeat) {
 	}
 	for _, id := range ran {
 		if !ours[id] {
-			e.cancelWork(id, perdure.CauseSuperseded)
+			e.records.CancelWork(id, perdure.CauseSuperseded)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/effect/environment"
+	"github.com/perdure/perdure/internal/effect/taskrecord"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
@@ -215,16 +216,16 @@ func (e *Effects) updateParentQuestion(tx store.Tx, r parentUpdate) error {
 		if r.task.State != perdure.TaskAwaitingInput {
 			return nil
 		}
-		_, err := e.updateTask(tx, r.task, perdure.TaskUpdate{Attempt: r.task.Attempt, State: perdure.TaskRunning})
+		_, err := e.records.Update(tx, r.task, perdure.TaskUpdate{Attempt: r.task.Attempt, State: perdure.TaskRunning})
 		return err
 	}
 	var more []perdure.Fact
 	message := perdure.TaskMessage{ID: core.NewID[perdure.TaskMessageID](), Task: r.task.ID, Direction: perdure.Outbound,
 		Text: q.Prompt, CreatedAt: tx.Now()}
 	if q.Kind == "question" { // the model may answer it; an approval needs a person
-		more = append(more, e.messageNotice(r.task, message, string(q.ID)))
+		more = append(more, e.records.MessageNotice(r.task, message, string(q.ID)))
 	}
-	change, err := e.updateTask(tx, r.task, perdure.TaskUpdate{Attempt: r.task.Attempt, InputRequest: q}, more...)
+	change, err := e.records.Update(tx, r.task, perdure.TaskUpdate{Attempt: r.task.Attempt, InputRequest: q}, more...)
 	if err != nil || change.Answer != perdure.Updated {
 		return err
 	}
@@ -264,7 +265,7 @@ func (e *Effects) settleInParent(tx store.Tx, r parentUpdate) ([]perdure.Task, e
 			RequestedAt: r.task.CancelRequestedAt, SignalledAt: r.task.CancelRequestedAt, DeadAt: tx.Now(),
 		}})
 	}
-	if _, err := e.updateTask(tx, r.task, u, more...); err != nil {
+	if _, err := e.records.Update(tx, r.task, u, more...); err != nil {
 		return nil, err
 	}
 	if err := tx.Spawns().Settle(r.handle.Key, r.handle.Token, r.outcome.State, r.result.Result); err != nil {
@@ -285,7 +286,7 @@ func (e *Effects) settleInParent(tx store.Tx, r parentUpdate) ([]perdure.Task, e
 		if r.resumedByUser() {
 			break // a person has continued the subagent
 		}
-		tree, err := e.cancelTree(tx, task, CancelIntent{By: "runtime", Why: "the subagent has ended"})
+		tree, err := e.records.CancelTree(tx, task, taskrecord.CancelIntent{By: "runtime", Why: "the subagent has ended"})
 		if err != nil {
 			return nil, err
 		}
@@ -303,7 +304,7 @@ func (e *Effects) adoptSubagentTask(ctx context.Context, task perdure.Task) erro
 			Attempt: task.Attempt, IncrementAttempt: true,
 			Worker: e.core.Worker, Detail: fmt.Sprintf("re-attached (attempt %d)", task.Attempt+1),
 		}
-		change, err := e.updateTask(tx, task, u, perdure.TaskReattached{Attempt: task.Attempt + 1,
+		change, err := e.records.Update(tx, task, u, perdure.TaskReattached{Attempt: task.Attempt + 1,
 			How: perdure.TakeOverReattach})
 		if err == nil && change.Answer != perdure.Updated {
 			err = perdure.Lost
@@ -377,7 +378,7 @@ func (e *Effects) tellChild(ctx context.Context, id perdure.TaskID,
 		if task, err = tx.Tasks().Get("", id); err != nil {
 			return err
 		}
-		known, err := alreadySent(tx.Reader(), id, m.ID)
+		known, err := taskrecord.AlreadySent(tx.Reader(), id, m.ID)
 		switch {
 		case known || err != nil:
 			return err
@@ -387,7 +388,7 @@ func (e *Effects) tellChild(ctx context.Context, id perdure.TaskID,
 			return fmt.Errorf("%w: already settled: the task is being canceled", perdure.Conflict)
 		}
 		m.Task, m.Direction, m.CreatedAt = id, perdure.Inbound, tx.Now()
-		if _, err := e.updateTask(tx, task, perdure.TaskUpdate{Attempt: task.Attempt},
+		if _, err := e.records.Update(tx, task, perdure.TaskUpdate{Attempt: task.Attempt},
 			perdure.TaskMessageReceived{Message: m}); err != nil {
 			return err
 		}
@@ -415,7 +416,7 @@ func (e *Effects) wasSent(ctx context.Context, task perdure.TaskID, id perdure.T
 		return false
 	}
 	err = e.core.ReadBack(ctx, func(r store.Reader) (err error) {
-		sent, err = alreadySent(r, task, id)
+		sent, err = taskrecord.AlreadySent(r, task, id)
 		return err
 	})
 	return sent && err == nil

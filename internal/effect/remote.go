@@ -5,34 +5,23 @@ import (
 	"fmt"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/effect/taskrecord"
 	"github.com/perdure/perdure/store"
-	"github.com/perdure/perdure/tool"
 )
 
 // remoteUnknown is why the task of an external agent is not resumed: its remote task is not known,
 // so it may still be running somewhere.
 const remoteUnknown = "remote task id not known; cannot re-attach external agent"
 
-// kindOf returns the kind of a tool's tasks.
-func kindOf(t tool.Tool) perdure.TaskKind {
-	switch spec := t.Spec(); {
-	case spec.Hints.CapabilityID == tool.AgentsCapability:
-		return perdure.KindSubagent
-	case spec.ExternalAgent:
-		return perdure.KindExternalAgent
-	}
-	return perdure.KindBackgroundTool
-}
-
 // linkRemote records the id of a remote task on a task, fenced by the attempt. Lost: another
 // attempt owns the task.
 func (e *Effects) linkRemote(ctx context.Context, task perdure.Task, id string) error {
 	err := e.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
-		now, err := owned(tx.Reader(), task)
+		now, err := taskrecord.Owned(tx.Reader(), task)
 		if err != nil || now.Links.RemoteTask == id {
 			return err
 		}
-		change, err := e.updateTask(tx, task, perdure.TaskUpdate{Attempt: task.Attempt,
+		change, err := e.records.Update(tx, task, perdure.TaskUpdate{Attempt: task.Attempt,
 			Links: perdure.Links{RemoteTask: id}})
 		if err == nil && change.Answer == perdure.UpdateLost {
 			err = perdure.Lost

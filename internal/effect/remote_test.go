@@ -47,7 +47,7 @@ func TestExternalAgentIsNotBegunAgain(t *testing.T) {
 			}
 			e.core.Group.Wait()
 
-			now, err := e.storedTask(t.Context(), task)
+			now, err := e.records.Stored(t.Context(), task)
 			var kind perdure.ErrorKind
 			if now.Error != nil {
 				kind = now.Error.Kind

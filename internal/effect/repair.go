@@ -7,6 +7,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect/core"
+	"github.com/perdure/perdure/internal/effect/taskrecord"
 	"github.com/perdure/perdure/store"
 )
 
@@ -71,7 +72,7 @@ func repairOf(r store.Reader, session perdure.SessionID, b perdure.Breach) (perd
 		if err != nil {
 			return fact, err
 		}
-		return give(perdure.RepairPlaceholder, placeholder(task, perdure.ToolDetached{CallID: id, TaskID: row.Task}))
+		return give(perdure.RepairPlaceholder, taskrecord.Placeholder(task, perdure.ToolDetached{CallID: id, TaskID: row.Task}))
 	case row.State == perdure.CallSettled && row.Result != nil && row.Result.ErrorKind == perdure.ErrorInterrupted:
 		return give(perdure.RepairInterrupted, *row.Result)
 	case row.State == perdure.CallSettled && row.Result != nil:

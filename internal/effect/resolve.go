@@ -8,6 +8,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/effect/environment"
+	"github.com/perdure/perdure/internal/effect/taskrecord"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
@@ -104,7 +105,7 @@ func (e *Effects) ResolveTask(ctx context.Context, id perdure.TaskID, w Resoluti
 			return fmt.Errorf("%w: the task is %s, not unknown", perdure.Conflict, task.State)
 		}
 		fact := perdure.TaskResolved{Answer: w.Answer, Outcome: w.Answer.Outcome(), By: w.By, Note: w.Note}
-		if _, err := e.updateTask(tx, task, w.update(task), fact); err != nil || w.Answer == perdure.ResolveRunAgain {
+		if _, err := e.records.Update(tx, task, w.update(task), fact); err != nil || w.Answer == perdure.ResolveRunAgain {
 			return err
 		}
 		row, err := tx.Calls().Get(task.LedgerKey())
@@ -172,7 +173,7 @@ func (e *Effects) DrainReady(ctx context.Context, id perdure.SessionID) (ready [
 				continue
 			}
 			task.Delivered = perdure.DeliveredDrained
-			events := []perdure.Event{taskEvent(task, perdure.TaskUpdated{Task: task, Changed: []string{"delivered"}})}
+			events := []perdure.Event{taskrecord.Event(task, perdure.TaskUpdated{Task: task, Changed: []string{"delivered"}})}
 			core.Stamp(events, tx.Now())
 			if err := tx.Journal().Append(id, events); err != nil {
 				return err
@@ -207,7 +208,7 @@ func (e *Effects) SetDelivery(ctx context.Context, id perdure.TaskID, d perdure.
 		if task.State.Terminal() {
 			return fmt.Errorf("%w: already settled", perdure.Conflict)
 		}
-		change, err := e.updateTask(tx, task, perdure.TaskUpdate{Attempt: task.Attempt, Delivery: d, Wake: w})
+		change, err := e.records.Update(tx, task, perdure.TaskUpdate{Attempt: task.Attempt, Delivery: d, Wake: w})
 		task = change.Task
 		return err
 	})

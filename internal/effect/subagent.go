@@ -11,6 +11,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/effect/environment"
+	"github.com/perdure/perdure/internal/effect/taskrecord"
 	"github.com/perdure/perdure/internal/secretargs"
 	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/store"
@@ -108,14 +109,14 @@ func (p *agentPort) childAgent(o tool.SubagentRequest) (perdure.Agent, error) {
 // childSpec fills in the derived ids, which are the same on every replay.
 func (p *agentPort) childSpec(o tool.SubagentRequest, agent perdure.Agent, secret perdure.Secret) childSpec {
 	key := perdure.CallKey{Session: p.Owner.Session, Call: p.Call}
-	task := spawnRequest{owner: p.Owner, at: p.At, task: perdure.Task{
+	task := taskrecord.Request{Owner: p.Owner, At: p.At, Task: perdure.Task{
 		Session: p.Owner.Session, RootSession: p.Owner.Root(), Kind: perdure.KindSubagent, Turn: p.Turn,
 		Call: p.Call, Origin: perdure.OriginSubagent,
 		DisplayName: o.Name, Class: perdure.Idempotent, Lane: perdure.Foreground,
 		State: perdure.TaskRunning, StateDetail: "Starting",
 		Attempt: 1, Executions: 1, Worker: p.e.core.Worker, Delivery: perdure.ToLoop,
 		Wake: perdure.WakeContinue, Delivered: perdure.NotDelivered,
-	}}.withIDs(secret)
+	}}.WithIDs(secret)
 	if o.Background {
 		task.Lane = perdure.Background
 	}
@@ -213,7 +214,7 @@ func (p *agentPort) admit(tx store.Tx, b childSpec) error {
 func (p *agentPort) recordParentTask(tx store.Tx, b childSpec) (perdure.Task, error) {
 	known, err := tx.Tasks().Get(b.task.Session, b.task.ID)
 	if err == nil {
-		change, err := p.e.updateTask(tx, known, perdure.TaskUpdate{Attempt: known.Attempt, Links: b.task.Links})
+		change, err := p.e.records.Update(tx, known, perdure.TaskUpdate{Attempt: known.Attempt, Links: b.task.Links})
 		if err == nil && change.Answer != perdure.Updated {
 			err = perdure.Lost
 		}
@@ -224,7 +225,7 @@ func (p *agentPort) recordParentTask(tx store.Tx, b childSpec) (perdure.Task, er
 	}
 	now := tx.Now()
 	b.task.CreatedAt, b.task.UpdatedAt, b.task.StartedAt, b.task.HeartbeatAt = now, now, now, now
-	events := []perdure.Event{taskEvent(b.task, perdure.TaskCreated{Task: b.task})}
+	events := []perdure.Event{taskrecord.Event(b.task, perdure.TaskCreated{Task: b.task})}
 	core.Stamp(events, now)
 	if err := tx.Journal().Append(b.task.Session, events); err != nil {
 		return b.task, err
@@ -378,8 +379,8 @@ func (p *agentPort) SendToParent(ctx context.Context, text string) error {
 			return fmt.Errorf("%w: already settled", perdure.Conflict)
 		}
 		m.CreatedAt = tx.Now()
-		if _, err := p.e.updateTask(tx, task, perdure.TaskUpdate{Attempt: task.Attempt},
-			p.e.messageNotice(task, m, "")); err != nil {
+		if _, err := p.e.records.Update(tx, task, perdure.TaskUpdate{Attempt: task.Attempt},
+			p.e.records.MessageNotice(task, m, "")); err != nil {
 			return err
 		}
 		return tx.Tasks().AddMessage(m)

@@ -10,72 +10,10 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dispatch"
 	"github.com/perdure/perdure/internal/effect/core"
+	"github.com/perdure/perdure/internal/effect/taskrecord"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
-
-// taskEvent wraps a fact about a task.
-func taskEvent(t perdure.Task, fact perdure.Fact) perdure.Event {
-	return perdure.Event{Session: t.Session, Actor: "runtime", Turn: t.Turn, Task: t.ID, Attempt: t.Attempt, Fact: fact}
-}
-
-// updateTask updates a task and appends the events that belong to the change, in the caller's
-// transaction. It appends first, which locks the session's row before the task's.
-//
-// When a task ends, the same commit counts its cost, updates its schedule and adds its delivery to
-// the outbox.
-func (e *Effects) updateTask(tx store.Tx, t perdure.Task, u perdure.TaskUpdate,
-	more ...perdure.Fact) (perdure.TaskChange, error) {
-	stored, err := tx.Tasks().Get(t.Session, t.ID)
-	if err != nil {
-		return perdure.TaskChange{}, err
-	}
-	planned, err := stored.Update(u, tx.Now())
-	if err != nil || planned.Answer != perdure.Updated {
-		return planned, err
-	}
-	var events []perdure.Event
-	for _, fact := range more {
-		events = append(events, taskEvent(planned.Task, fact))
-	}
-	if planned.NeedsEvent {
-		events = append(events, taskEvent(planned.Task, perdure.TaskUpdated{Task: planned.Task}))
-	}
-	if len(events) > 0 {
-		core.Stamp(events, tx.Now())
-		if err := tx.Journal().Append(t.Session, events); err != nil {
-			return planned, err
-		}
-	}
-	change, err := tx.Tasks().Update(t.Session, t.ID, u)
-	if err == nil && (change.Answer != planned.Answer || change.NeedsEvent != planned.NeedsEvent) {
-		// the task was changed between the read and the lock
-		err = fmt.Errorf("%w: task %s has changed in the meantime", perdure.Unavailable, t.ID)
-	}
-	if err != nil || !change.Ended {
-		return change, err
-	}
-	// A call of a host has no turn whose end would drop its secrets. If this commit is undone, the
-	// next commit of the end drops them again.
-	if change.Task.ReadByCaller() {
-		e.secrets.Vault.Drop(perdure.CallKey{Session: t.Session, Call: change.Task.Call})
-	}
-	if change.Task.Kind == perdure.KindMonitor { // its runs are delivered and counted themselves
-		return change, nil
-	}
-	if err := e.countTask(tx, change.Task); err != nil {
-		return change, err
-	}
-	if err := e.recordRun(tx, change.Task); err != nil {
-		return change, err
-	}
-	if change.Task.ReadByCaller() { // its caller reads the result by the handle
-		return change, nil
-	}
-	return change, tx.Tasks().AddDelivery(store.Delivery{
-		Session: t.Session, Task: t.ID, Attempt: change.Task.Attempt, State: change.Task.State, Settled: tx.Now(),
-	})
-}
 
 // endTask ends an attempt. It writes the artifacts, and then the terminal state, result, ledger
 // row, event and outbox row in one commit, fenced by the attempt. If the store cannot be reached,
@@ -233,7 +171,7 @@ func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Ca
 	err = e.core.Work.InTx(ctx, func(tx store.Tx) error {
 		ended = perdure.Task{}
 		if together {
-			now, err := owned(tx.Reader(), t)
+			now, err := taskrecord.Owned(tx.Reader(), t)
 			if err != nil || now.State.Terminal() { // it ended before
 				return err
 			}
@@ -243,11 +181,11 @@ func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Ca
 			}
 		}
 		u.ResultPath, u.LogPath = paths.result, paths.log
-		u, came, err := e.suppressUnchanged(tx.Reader(), t, u, v.body.text)
+		u, came, err := e.records.SuppressUnchanged(tx.Reader(), t, u, v.body.text)
 		if err != nil {
 			return err
 		}
-		change, err := e.updateTask(tx, t, u, receiptFacts(stored, v.ended)...)
+		change, err := e.records.Update(tx, t, u, receiptFacts(stored, v.ended)...)
 		switch {
 		case err != nil:
 			return err
@@ -256,10 +194,10 @@ func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Ca
 		case change.Answer == perdure.UpdateSettled || !change.Ended:
 			return nil // it ended before: the first terminal write wins
 		}
-		if err := e.voidApprovals(tx, t, "runtime", ""); err != nil { // nothing waits for them any more
+		if err := e.records.VoidApprovals(tx, t, "runtime", ""); err != nil { // nothing waits for them any more
 			return err
 		}
-		if err := e.recordRunDigest(tx, t, came); err != nil {
+		if err := e.records.RecordRunDigest(tx, t, came); err != nil {
 			return err
 		}
 		ended, result = change.Task, v.ledgerResult(t, paths)
@@ -268,40 +206,22 @@ func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Ca
 	return ended, result, err
 }
 
-// storedTask reads the task from the store.
-func (e *Effects) storedTask(ctx context.Context, t perdure.Task) (stored perdure.Task, err error) {
-	err = e.core.Store.View(ctx, func(r store.Reader) error {
-		stored, err = r.Tasks().Get(t.Session, t.ID)
-		return err
-	})
-	return stored, err
-}
-
 // ownedTask reads the task, and the first page of its log if it can be read, and checks that the
 // attempt still owns it.
 func (e *Effects) ownedTask(ctx context.Context, t perdure.Task) (stored perdure.Task, begins logPage, err error) {
 	err = e.core.Store.View(ctx, func(r store.Reader) error {
-		if stored, err = owned(r, t); err == nil {
+		if stored, err = taskrecord.Owned(r, t); err == nil {
 			begins.chunks, begins.end, begins.err = r.Tasks().ReadLog(t.ID, 0, logPageBytes)
 		}
 		return err
 	})
 	if begins.err != nil { // this failed the view, so the task is read again without the log
 		err = e.core.Store.View(ctx, func(r store.Reader) error {
-			stored, err = owned(r, t)
+			stored, err = taskrecord.Owned(r, t)
 			return err
 		})
 	}
 	return stored, begins, err
-}
-
-// owned reads the task. Lost: another attempt owns it.
-func owned(r store.Reader, t perdure.Task) (perdure.Task, error) {
-	stored, err := r.Tasks().Get(t.Session, t.ID)
-	if err == nil && stored.Attempt != t.Attempt {
-		err = fmt.Errorf("task %s, attempt %d: %w", t.ID, t.Attempt, perdure.Lost)
-	}
-	return stored, err
 }
 
 // receiptFacts returns the receipt of a cancel, if one was requested.

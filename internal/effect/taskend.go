@@ -84,6 +84,6 @@ func (e *Effects) AwaitTaskEnd(id perdure.TaskID) (ended <-chan TaskEnd, leave f
 // IsRunning reports whether a task's work runs in this process, so that AwaitTaskEnd will report
 // its end unless it has just ended. Work that waits for an answer does not count.
 func (e *Effects) IsRunning(id perdure.TaskID) bool {
-	work := e.workID(id)
+	work := e.records.WorkID(id)
 	return e.core.Runner.Running(work) && !e.core.Runner.Paused(work)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect/admission"
 	"github.com/perdure/perdure/internal/effect/environment"
+	"github.com/perdure/perdure/internal/effect/taskrecord"
 	"github.com/perdure/perdure/internal/secretargs"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
@@ -42,7 +43,7 @@ func (p *taskPort) Spawn(ctx context.Context, s tool.SpawnRequest) (tool.SpawnRe
 		return tool.SpawnResult{}, &tool.Denied{Result: secretargs.LostResult()}
 	}
 	task := perdure.Task{
-		Session: p.Owner.Session, RootSession: p.Owner.Root(), Kind: kindOf(target), Turn: p.Turn, Call: p.Call,
+		Session: p.Owner.Session, RootSession: p.Owner.Root(), Kind: taskrecord.KindOf(target), Turn: p.Turn, Call: p.Call,
 		Origin: perdure.OriginSpawned, Tool: s.Tool, DisplayName: s.Title, Class: spec.Class,
 		Lane: perdure.Background, StallMS: max(spec.Stall, 0).Milliseconds(),
 		Spec: perdure.TaskSpec{Tool: s.Tool, Arguments: s.Args,
@@ -69,8 +70,8 @@ func (p *taskPort) Spawn(ctx context.Context, s tool.SpawnRequest) (tool.SpawnRe
 	if task.ArgsHash, err = perdure.Fingerprint(s.Tool, task.Spec.Arguments); err != nil {
 		return tool.SpawnResult{}, err
 	}
-	spawned, err := p.e.spawn(ctx, spawnRequest{owner: p.Owner, at: p.At, task: task, permissions: j.Permissions,
-		repeats: p.Repeats})
+	spawned, err := p.e.spawn(ctx, taskrecord.Request{Owner: p.Owner, At: p.At, Task: task, Permissions: j.Permissions,
+		Repeats: p.Repeats})
 	var same *admission.DuplicateError
 	if errors.As(err, &same) {
 		answer := tool.Error(same.Answer(p.Call).Error)
@@ -145,7 +146,7 @@ func (p *taskPort) Cancel(ctx context.Context, id, why string) (perdure.CancelRe
 	if err != nil {
 		return perdure.CancelReceipt{}, task, err
 	}
-	receipt, err := p.e.CancelTask(ctx, task.ID, CancelIntent{By: "agent",
+	receipt, err := p.e.CancelTask(ctx, task.ID, taskrecord.CancelIntent{By: "agent",
 		Why: secretargs.MaskKnown(p.e.secrets.Known(p.Owner.Session), why)})
 	if err != nil {
 		return receipt, task, err

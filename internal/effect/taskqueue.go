@@ -26,7 +26,7 @@ func (e *Effects) StartQueued(ctx context.Context) (int, error) {
 		if err != nil || next.ID == "" {
 			return started, err
 		}
-		if e.core.Runner.Running(e.workID(next.ID)) {
+		if e.core.Runner.Running(e.records.WorkID(next.ID)) {
 			// it was answered, and waits for its slot while its work waits here
 			if err := e.assignSlot(ctx, next); err != nil {
 				return started, err
@@ -34,7 +34,7 @@ func (e *Effects) StartQueued(ctx context.Context) (int, error) {
 			passed[next.ID] = true
 			continue
 		}
-		if e.startedElsewhere(next) {
+		if e.records.StartedElsewhere(next) {
 			passed[next.ID] = true
 			if e.core.OtherWorkerAliveNow(ctx, next.Worker) { // the worker that runs it continues it
 				continue
@@ -67,15 +67,6 @@ func (e *Effects) StartQueued(ctx context.Context) (int, error) {
 	}
 }
 
-// startedElsewhere reports a queued task that another worker started. Either it was answered and
-// found no slot, or it was taken over without a slot and still has to be judged. If the other
-// worker is dead, the effect class decides what becomes of it, as for all interrupted work. A task
-// without a worker may simply start: an operator let it run again, or it was judged to run again
-// and waits for its slot.
-func (e *Effects) startedElsewhere(t perdure.Task) bool {
-	return t.State == perdure.TaskQueued && t.Executions > 0 && t.Worker != "" && t.Worker != e.core.Worker
-}
-
 // noFreeSlot reports whether this process has no slot for a run that is resumed. A detached run
 // needs no slot of its session.
 func (e *Effects) noFreeSlot(t perdure.Task) bool {
@@ -87,7 +78,7 @@ func (e *Effects) noFreeSlot(t perdure.Task) bool {
 // assignSlot gives a task whose work waits in this process a slot again.
 func (e *Effects) assignSlot(ctx context.Context, next perdure.Task) error {
 	err := e.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
-		_, err := e.updateTask(tx, next, perdure.TaskUpdate{Attempt: next.Attempt, State: perdure.TaskRunning})
+		_, err := e.records.Update(tx, next, perdure.TaskUpdate{Attempt: next.Attempt, State: perdure.TaskRunning})
 		return err
 	})
 	if err != nil && !errors.Is(err, perdure.Conflict) { // Conflict: canceled in the meantime
@@ -133,7 +124,7 @@ func (e *Effects) startIn(tx store.Tx, next perdure.Task) (c claimedTask, err er
 		Attempt: task.Attempt, State: perdure.TaskRunning, Detail: "Starting", Worker: e.core.Worker, StartsExecution: true,
 		DeadlineAt: tx.Now().Add(e.toolset.DeadlineOf(task)),
 	}
-	change, err := e.updateTask(tx, task, u)
+	change, err := e.records.Update(tx, task, u)
 	if err != nil {
 		return c, err
 	}
@@ -150,7 +141,7 @@ func (e *Effects) startIn(tx store.Tx, next perdure.Task) (c claimedTask, err er
 		// length of the log of earlier attempts
 		return c, err
 	}
-	c.row, err = e.claimTask(tx, c.task)
+	c.row, err = e.records.Claim(tx, c.task)
 	return c, err
 }
 

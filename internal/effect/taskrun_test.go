@@ -14,6 +14,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/effect/environment"
+	"github.com/perdure/perdure/internal/effect/taskrecord"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/faulty"
 	"github.com/perdure/perdure/tool"
@@ -189,7 +190,7 @@ func TestCancelBeforeTheStart(t *testing.T) {
 		if err != nil || len(tasks) != 1 {
 			t.Fatalf("%d tasks, %v", len(tasks), err)
 		}
-		if _, err := e.CancelTask(t.Context(), tasks[0].ID, CancelIntent{By: "user"}); err != nil {
+		if _, err := e.CancelTask(t.Context(), tasks[0].ID, taskrecord.CancelIntent{By: "user"}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -265,7 +266,7 @@ func TestWaitIsFreedWhileItLooks(t *testing.T) {
 				synctest.Wait()
 				st.now.Store(true)
 				err := st.InTx(t.Context(), func(tx store.Tx) error {
-					events := []perdure.Event{taskEvent(task, perdure.TaskUpdated{Task: task})}
+					events := []perdure.Event{taskrecord.Event(task, perdure.TaskUpdated{Task: task})}
 					core.Stamp(events, tx.Now())
 					return tx.Journal().Append(id, events)
 				})

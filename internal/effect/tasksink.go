@@ -229,7 +229,7 @@ func (s *taskSink) write(w pendingWrite) error {
 			end += piece.skip + int64(len(piece.bytes))
 		}
 		update.Attempt, update.LogBytes, update.Tail = s.task.Attempt, end, w.tail
-		change, err := s.e.updateTask(tx, *s.task, update)
+		change, err := s.e.records.Update(tx, *s.task, update)
 		if err == nil && change.Answer == perdure.UpdateLost {
 			err = perdure.Lost
 		}
@@ -244,7 +244,7 @@ func (s *taskSink) write(w pendingWrite) error {
 		s.mu.Lock()
 		s.cause = perdure.CauseCanceled
 		s.mu.Unlock()
-		s.e.cancelWork(s.task.ID, perdure.CauseCanceled)
+		s.e.records.CancelWork(s.task.ID, perdure.CauseCanceled)
 	}
 	return nil
 }
@@ -270,7 +270,7 @@ func dropWritten(output []segment, n int64) []segment {
 func (s *taskSink) superseded(err error) bool {
 	if errors.Is(err, perdure.Lost) {
 		s.cause = perdure.CauseSuperseded
-		s.e.cancelWork(s.task.ID, perdure.CauseSuperseded)
+		s.e.records.CancelWork(s.task.ID, perdure.CauseSuperseded)
 		return true
 	}
 	s.e.core.Log.Warn("task output write retried", "task", s.task.ID, "error", err)
@@ -279,7 +279,7 @@ func (s *taskSink) superseded(err error) bool {
 
 // updateRow changes fields of the row, which the next flush writes.
 func (s *taskSink) updateRow(change func(*perdure.TaskUpdate)) perdure.Cause {
-	s.e.touch(s.task.ID)
+	s.e.records.Touch(s.task.ID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -324,7 +324,7 @@ func (s *taskSink) Output(stream string, delta []byte) perdure.Cause {
 
 // appendOutput is Output without the frame.
 func (s *taskSink) appendOutput(stream string, delta []byte) perdure.Cause {
-	s.e.touch(s.task.ID)
+	s.e.records.Touch(s.task.ID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.size > sinkMax && s.cause == "" && !s.closed {
@@ -385,7 +385,7 @@ func (s *taskSink) Artifact(a perdure.Artifact) perdure.Cause {
 
 // Heartbeat resets the stall clock.
 func (s *taskSink) Heartbeat() perdure.Cause {
-	s.e.touch(s.task.ID)
+	s.e.records.Touch(s.task.ID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.cause

@@ -10,6 +10,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dispatch"
 	"github.com/perdure/perdure/internal/effect/core"
+	"github.com/perdure/perdure/internal/effect/taskrecord"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
@@ -178,7 +179,7 @@ func (e *Effects) acquireTaskIn(tx store.Tx, left claimedTask, how perdure.TakeO
 	if _, runs := startOf(how); runs && how != perdure.TakeOverAdopt {
 		u.DeadlineAt = tx.Now().Add(e.toolset.DeadlineOf(left.task))
 	}
-	change, err := e.updateTask(tx, left.task, u, perdure.TaskReattached{Attempt: left.task.Attempt + 1, How: how})
+	change, err := e.records.Update(tx, left.task, u, perdure.TaskReattached{Attempt: left.task.Attempt + 1, How: how})
 	if err == nil && change.Answer != perdure.Updated {
 		err = perdure.Lost
 	}
@@ -236,14 +237,14 @@ func (e *Effects) queueTask(ctx context.Context, left claimedTask, how perdure.T
 		u.Worker = ""
 	}
 	err := e.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
-		now, err := owned(tx.Reader(), left.task)
+		now, err := taskrecord.Owned(tx.Reader(), left.task)
 		if err == nil && now.CancelRequested() {
 			err = fmt.Errorf("%w: a cancel was requested", perdure.Lost) // the next pass sees the cancel
 		}
 		if err != nil {
 			return err
 		}
-		change, err := e.updateTask(tx, left.task, u, perdure.TaskReattached{Attempt: left.task.Attempt + 1, How: how})
+		change, err := e.records.Update(tx, left.task, u, perdure.TaskReattached{Attempt: left.task.Attempt + 1, How: how})
 		if err == nil && change.Answer != perdure.Updated {
 			err = perdure.Lost
 		}
