@@ -154,7 +154,7 @@ func (e *Host) cancelMany(ctx context.Context, b *bulk, tasks []perdure.TaskID, 
 	for range min(bulkWorkers, len(tasks)) {
 		group.Go(func() {
 			for id := range next {
-				_, err := e.effects.CancelTask(ctx, id, wish)
+				_, err := e.effects.Tasks().Cancel(ctx, id, wish)
 				b.count(err)
 			}
 		})

@@ -7,7 +7,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
-	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/effect/taskrun"
 	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
@@ -30,7 +30,7 @@ func (e hostCalls) Resolve(ctx context.Context, key perdure.CallKey, word engine
 		return fmt.Errorf("resolve %s: %w answer %q: it must be happened or did_not_happen",
 			key, perdure.Invalid, word.Answer)
 	}
-	return e.effects.ResolveCall(ctx, key, effect.Resolution{
+	return e.effects.ResolveCall(ctx, key, taskrun.Resolution{
 		Answer: word.Answer, Result: word.Result, By: word.By, Note: word.Note,
 	})
 }

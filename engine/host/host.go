@@ -23,6 +23,7 @@ import (
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/effect"
 	"github.com/perdure/perdure/internal/effect/core"
+	"github.com/perdure/perdure/internal/effect/taskrun"
 	"github.com/perdure/perdure/internal/meter"
 	"github.com/perdure/perdure/internal/payment"
 	"github.com/perdure/perdure/internal/ratelimit"
@@ -163,17 +164,19 @@ func (e *Host) newEffects(cfg Config) (*effect.Effects, error) {
 func (e *Host) Config() Config { return e.cfg }
 
 // TakeOverBatch is the number of tasks that TakeOver takes over at most.
-const TakeOverBatch = effect.TakeOverBatch
+const TakeOverBatch = taskrun.TakeOverBatch
 
 // OwnedElsewhere is the error, of kind Lost, of a driver whose session another live worker drives.
 var OwnedElsewhere = effect.OwnedElsewhere
 
 // TakeOver takes over tasks of dead workers (RC12), at most TakeOverBatch, and returns their
 // number.
-func (e *Host) TakeOver(ctx context.Context) (int, error) { return e.effects.TakeOverTasks(ctx) }
+func (e *Host) TakeOver(ctx context.Context) (int, error) { return e.effects.Tasks().TakeOver(ctx) }
 
 // StartQueued starts queued runs as far as there are slots, and returns their number.
-func (e *Host) StartQueued(ctx context.Context) (int, error) { return e.effects.StartQueued(ctx) }
+func (e *Host) StartQueued(ctx context.Context) (int, error) {
+	return e.effects.Tasks().StartQueued(ctx)
+}
 
 // ExpireApprovals expires the approvals whose time has passed.
 func (e *Host) ExpireApprovals(ctx context.Context) error { return e.effects.ExpireApprovals(ctx) }
@@ -198,7 +201,7 @@ func (e *Host) Heartbeat(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("heartbeat: %w", err)
 	}
-	e.effects.ApplyHeartbeat(ran, beat)
+	e.effects.Tasks().ApplyHeartbeat(ran, beat)
 	return nil
 }
 

@@ -66,21 +66,21 @@ func (e hostTasks) CancelAll(ctx context.Context, id perdure.SessionID, by, why 
 
 // Drain returns the ended tasks of a session whose delivery is manual.
 func (e hostTasks) Drain(ctx context.Context, id perdure.SessionID) ([]perdure.Task, error) {
-	return e.effects.DrainReady(ctx, id)
+	return e.effects.Tasks().DrainReady(ctx, id)
 }
 
 // SetDelivery changes how the result of a live task is delivered.
 func (e hostTasks) SetDelivery(
 	ctx context.Context, id perdure.TaskID, d perdure.Delivery, w perdure.Wake,
 ) (perdure.Task, error) {
-	return e.effects.SetDelivery(ctx, id, d, w)
+	return e.effects.Tasks().SetDelivery(ctx, id, d, w)
 }
 
 // Send sends a message to a task.
 func (e hostTasks) Send(
 	ctx context.Context, id perdure.TaskID, m perdure.TaskMessage,
 ) (perdure.TaskMessageID, error) {
-	return e.effects.SendTask(ctx, id, m)
+	return e.effects.Tasks().Send(ctx, id, m)
 }
 
 // Messages returns messages of a task.

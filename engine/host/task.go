@@ -10,6 +10,7 @@ import (
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/effect"
 	"github.com/perdure/perdure/internal/effect/taskrecord"
+	"github.com/perdure/perdure/internal/effect/taskrun"
 	"github.com/perdure/perdure/store"
 )
 
@@ -47,7 +48,7 @@ func (e hostTasks) Log(ctx context.Context, id perdure.TaskID, offset int64, max
 
 // Cancel requests the end of a task.
 func (e hostTasks) Cancel(ctx context.Context, id perdure.TaskID, by, why string) (perdure.CancelReceipt, error) {
-	return e.effects.CancelTask(ctx, id, taskrecord.CancelIntent{By: by, Why: why})
+	return e.effects.Tasks().Cancel(ctx, id, taskrecord.CancelIntent{By: by, Why: why})
 }
 
 // Resolve records an operator's resolution of a task whose outcome is unknown.
@@ -56,7 +57,7 @@ func (e hostTasks) Resolve(ctx context.Context, id perdure.TaskID, word engine.R
 		return fmt.Errorf("resolve task %s: %w answer %q: it must be happened, did_not_happen or run_again",
 			id, perdure.Invalid, word.Answer)
 	}
-	err := e.effects.ResolveTask(ctx, id, effect.Resolution{
+	err := e.effects.Tasks().Resolve(ctx, id, taskrun.Resolution{
 		Answer: word.Answer, Result: word.Result, By: word.By, Note: word.Note,
 	})
 	e.scheduler.StartQueued()
@@ -78,10 +79,10 @@ func (e hostTasks) Wait(ctx context.Context, id perdure.TaskID) (perdure.Task, e
 }
 
 // waitEnd is Tasks.Wait, with the result of a host call if it ended in this process.
-func (e *Host) waitEnd(ctx context.Context, id perdure.TaskID) (end effect.TaskEnd, err error) {
-	ended, leave := e.effects.AwaitTaskEnd(id)
+func (e *Host) waitEnd(ctx context.Context, id perdure.TaskID) (end taskrun.TaskEnd, err error) {
+	ended, leave := e.effects.Tasks().AwaitEnd(id)
 	defer leave()
-	here := e.effects.IsRunning(id)
+	here := e.effects.Tasks().IsRunning(id)
 	if here { // the end is usually signalled before anything has to be read
 		if end, err = e.awaitTask(ctx, end, ended); err != nil || waitIsOver(end.Task) {
 			return end, waitError(id, err)
@@ -118,8 +119,8 @@ func waitIsOver(t perdure.Task) bool { return t.State.Terminal() || t.AwaitsInpu
 
 // awaitTask waits for up to watchAfter for the end of a task in this process.
 func (e *Host) awaitTask(
-	ctx context.Context, known effect.TaskEnd, ended <-chan effect.TaskEnd,
-) (effect.TaskEnd, error) {
+	ctx context.Context, known taskrun.TaskEnd, ended <-chan taskrun.TaskEnd,
+) (taskrun.TaskEnd, error) {
 	moment := time.NewTimer(watchAfter)
 	defer moment.Stop()
 	select {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect/core"
+	"github.com/perdure/perdure/internal/effect/taskrun"
 	"github.com/perdure/perdure/internal/secretargs"
 	"github.com/perdure/perdure/internal/strictjson"
 	"github.com/perdure/perdure/store"
@@ -44,7 +45,7 @@ func (e *Effects) DecideApproval(ctx context.Context, id perdure.ApprovalID,
 // decided wakes the work that waited for an approval.
 func (e *Effects) decided(ctx context.Context, a perdure.Approval) {
 	if a.Task != "" {
-		e.resumeAnswered(ctx, a.Task)
+		e.tasks.ResumeAnswered(ctx, a.Task)
 		return
 	}
 	e.core.Wake(a.Session)
@@ -106,7 +107,7 @@ func (e *Effects) answerTask(tx store.Tx, a perdure.Approval) error {
 	if a.ID != perdure.DeriveID[perdure.ApprovalID](session.Secret, task.CreatedAt, string(task.InputRequest.ID)) {
 		return nil // the task has asked something else since: this decision does not answer that
 	}
-	data, err := json.Marshal(verdictOnTask{Approved: approved, State: a.State, Note: a.Note})
+	data, err := json.Marshal(taskrun.VerdictOnTask{Approved: approved, State: a.State, Note: a.Note})
 	if err != nil {
 		return err
 	}
@@ -114,13 +115,6 @@ func (e *Effects) answerTask(tx store.Tx, a perdure.Approval) error {
 		ID: core.NewID[perdure.TaskMessageID](), Task: task.ID, Direction: perdure.Inbound, Text: a.Note, Data: data,
 		InReplyTo: task.InputRequest.ID, By: a.DecidedBy, CreatedAt: tx.Now(),
 	})
-}
-
-// verdictOnTask is the message that a task receives when it asked for an approval while it ran.
-type verdictOnTask struct {
-	Approved bool                  `json:"approved"`
-	State    perdure.ApprovalState `json:"state"`
-	Note     string                `json:"note"`
 }
 
 // deniedTask ends a task that may not start.

@@ -9,6 +9,7 @@ import (
 	"github.com/perdure/perdure/dispatch"
 	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/effect/environment"
+	"github.com/perdure/perdure/internal/effect/taskrun"
 	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
@@ -118,7 +119,7 @@ func (e *Effects) execute(run callRequest, row perdure.Call, t tool.Tool,
 	c.call.Args, c.secretArgs = e.secrets.Vault.Fill(row.Key, spec.Parameters, row.Args)
 	c.sink = callSink{e: e, work: row.Key.String(), call: c.call, buffering: true}
 	env := e.environment.Env(callerOf(run.Session, c.owner, c.call), c.call, &c.sink)
-	env.Dialog, env.Remote = e.newDialog(c), c
+	env.Dialog, env.Remote = e.tasks.NewDialog(c), c
 	work := dispatch.Work{
 		ID: row.Key.String(), Session: row.Key.Session, Turn: row.Turn,
 		Lane: perdure.Foreground, Deadline: c.call.Deadline,
@@ -240,7 +241,7 @@ func (e *Effects) takeOverCall(ctx context.Context, run callRequest, row perdure
 func (e *Effects) recordTakeOver(ctx context.Context, run callRequest, row perdure.Call, t tool.Tool,
 	how perdure.TakeOver) error {
 	old := row
-	row.Token, row.Worker, row.Epoch = core.NewToken(), ownerAfter(how, old.Worker, e.core.Worker), run.Row.Epoch
+	row.Token, row.Worker, row.Epoch = core.NewToken(), taskrun.OwnerAfter(how, old.Worker, e.core.Worker), run.Row.Epoch
 	survivor, survives := t.(tool.Adoptable)
 	if how == perdure.TakeOverRunAgain || how == perdure.TakeOverFirstRun {
 		row.Executions++
@@ -294,7 +295,7 @@ func (e *Effects) continueCall(ctx context.Context, run callRequest, row perdure
 	case perdure.TakeOverStop, perdure.TakeOverTimeout:
 		return e.stopRemains(ctx, run, row, t, how)
 	case perdure.TakeOverGiveUp:
-		e.abandon(ctx, row.Key, "the call was given up")
+		e.tasks.Abandon(ctx, row.Key, "the call was given up")
 		run.Done(e.settledOutcome(run, row, gaveUpResult(row)))
 	default:
 		run.Done(e.settledOutcome(run, row, core.UnknownResult()))
@@ -334,7 +335,7 @@ func (e *Effects) stopRemains(ctx context.Context, run callRequest, row perdure.
 	if how == perdure.TakeOverTimeout {
 		cause = perdure.CauseDeadline
 	}
-	e.abandon(ctx, row.Key, string(cause))
+	e.tasks.Abandon(ctx, row.Key, string(cause))
 	run.Done(e.settledOutcome(run, row, core.CauseResult(cause, row)))
 	return nil
 }

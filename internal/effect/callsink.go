@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/effect/taskrun"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
@@ -24,7 +25,7 @@ type callSink struct {
 	output    spool              // guarded by mu
 	last      []func(tool.Sink)  // guarded by mu; the latest status and progress, for the task
 	artifacts []perdure.Artifact // guarded by mu
-	task      *taskSink          // guarded by mu; nil in the foreground
+	task      *taskrun.Sink      // guarded by mu; nil in the foreground
 }
 
 // Indexes into callSink.last.
@@ -83,7 +84,7 @@ func (l *callSink) Output(stream string, delta []byte) perdure.Cause {
 			l.output.write(stream, delta)
 		}
 		l.mu.Unlock()
-		return l.publish("tool.output.delta", ToolOutput{CallID: l.call.ID, Name: l.call.Tool, Stream: stream,
+		return l.publish("tool.output.delta", taskrun.ToolOutput{CallID: l.call.ID, Name: l.call.Tool, Stream: stream,
 			Delta: string(delta)})
 	}
 	l.mu.Unlock()
@@ -99,8 +100,8 @@ func (l *callSink) Skip(n int64) perdure.Cause {
 			l.output.skip(n)
 		}
 		l.mu.Unlock()
-		return l.publish("tool.output.delta", ToolOutput{CallID: l.call.ID, Name: l.call.Tool, Stream: "system",
-			Delta: omittedText(n)})
+		return l.publish("tool.output.delta", taskrun.ToolOutput{CallID: l.call.ID, Name: l.call.Tool, Stream: "system",
+			Delta: taskrun.OmittedText(n)})
 	}
 	l.mu.Unlock()
 	return task.Skip(n)
@@ -132,15 +133,15 @@ func (l *callSink) Heartbeat() perdure.Cause {
 
 // attachTask makes l the sink of a task. It first replays what was reported so far; reports made in
 // the meantime wait.
-func (l *callSink) attachTask(task *taskSink) {
+func (l *callSink) attachTask(task *taskrun.Sink) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.output.replay(func(stream string, p []byte) {
-		task.appendOutput(stream, p)
-	}, func(n int64) { task.addGap(n) }); err != nil {
+		task.AppendOutput(stream, p)
+	}, func(n int64) { task.AddGap(n) }); err != nil {
 		l.e.core.Log.Error("output from before the detach lost", "call", l.call.ID, "session", l.call.Session,
 			"error", err)
-		task.appendOutput("system", []byte("some of the output before this line is lost\n"))
+		task.AppendOutput("system", []byte("some of the output before this line is lost\n"))
 	}
 	for _, forward := range l.last {
 		if forward != nil {
@@ -162,7 +163,7 @@ func (l *callSink) close() {
 	l.buffering = false
 	l.mu.Unlock()
 	if task != nil {
-		task.close()
+		task.Close()
 	}
 }
 

@@ -51,10 +51,10 @@ func (c *callRun) end(end dispatch.End) {
 		return
 	}
 	task, row := c.taskAndRow()
-	if c.e.endsWithChild(task) {
+	if c.e.tasks.EndsWithChild(task) {
 		return // the end of the subagent's own session ends the task
 	}
-	c.e.endTask(context.Background(), task, row, c.e.judgeTask(task, row, end.Result, end))
+	c.e.tasks.End(context.Background(), task, row, c.e.tasks.Judge(task, row, end.Result, end))
 }
 
 // returned is called when the tool has really returned.
@@ -96,7 +96,7 @@ func (c *callRun) Link(ctx context.Context, id string) error {
 	if task.ID == "" {
 		return nil
 	}
-	return c.e.linkRemote(ctx, task, id)
+	return c.e.tasks.LinkRemote(ctx, task, id)
 }
 
 // requestDetach asks the runner to detach the call, and reports whether the call is a task now.
@@ -135,17 +135,17 @@ func (c *callRun) detach() bool {
 	remote := c.remote
 	c.mu.Unlock()
 	if remote != task.Links.RemoteTask { // it was linked during the commit
-		if err := c.e.linkRemote(ctx, task, remote); err != nil {
+		if err := c.e.tasks.LinkRemote(ctx, task, remote); err != nil {
 			c.e.core.Log.Error("remote task not linked", "task", task.ID, "error", err)
 		}
 	}
 	c.run.Session, c.run.Row, c.run.Claimed = nil, nil, nil // a waiting task must not keep a conversation in memory
-	sink := c.e.newTaskSink(task, 0)
+	sink := c.e.tasks.NewSink(task, 0)
 	c.sink.attachTask(sink)
 	c.e.core.Log.Warn("call detached", "tool", c.row.Tool, "why", why, "budget", soft, "task", task.ID,
 		"call", c.row.Key, "args", redact.Document(c.row.Args))
 	c.e.core.Wake(c.row.Key.Session)
-	c.e.evict(ctx, c.row.Key.Session)
+	c.e.tasks.Evict(ctx, c.row.Key.Session)
 	return true
 }
 

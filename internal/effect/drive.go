@@ -9,6 +9,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect/core"
+	"github.com/perdure/perdure/internal/effect/taskrun"
 	"github.com/perdure/perdure/internal/sessioncache"
 	"github.com/perdure/perdure/store"
 )
@@ -193,7 +194,7 @@ type step struct {
 	now       time.Time
 	newEvents []perdure.Event // folded; appended to the journal at the end of the step
 	claimed   map[perdure.CallID]perdure.Call
-	routed    []claimedTask // calls that are tasks from the start
+	routed    []taskrun.Claimed // calls that are tasks from the start
 	due       []perdure.Command
 	released  bool
 	limitFold bool // many new events are folded before the step, not in it

@@ -16,6 +16,7 @@
 package effect
 
 import (
+	"context"
 	"sync"
 
 	"github.com/perdure/perdure"
@@ -26,6 +27,7 @@ import (
 	"github.com/perdure/perdure/internal/effect/generation"
 	"github.com/perdure/perdure/internal/effect/secrets"
 	"github.com/perdure/perdure/internal/effect/taskrecord"
+	"github.com/perdure/perdure/internal/effect/taskrun"
 	"github.com/perdure/perdure/internal/effect/toolset"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
@@ -40,11 +42,8 @@ type Effects struct {
 	admission   *admission.Admission
 	generation  *generation.Generator
 	records     *taskrecord.Records
-	starting    startingTasks
-	endWaiters  taskEnds
-	// tasks holds the attempts that run here, if the store is shared.
-	tasks     sync.Map
-	unstarted sync.Map
+	tasks       *taskrun.Tasks
+	unstarted   sync.Map
 	// calls holds the running foreground calls: perdure.CallKey to *callRun.
 	calls   sync.Map
 	hosts   hostCalls
@@ -64,6 +63,9 @@ func New(cfg core.Config) (*Effects, error) {
 	e.admission = admission.New(c, e.toolset, e.secrets)
 	e.generation = generation.New(c, e.toolset, e.secrets, e.admission)
 	e.records = taskrecord.New(c, e.toolset, e.secrets, e.admission)
+	parts := taskrun.Parts{Core: c, Toolset: e.toolset, Secrets: e.secrets, Environment: e.environment,
+		Records: e.records}
+	e.tasks = taskrun.New(parts, above{e})
 	e.cleanup = cleanup.New(c, e.toolset)
 	return e, nil
 }
@@ -81,11 +83,19 @@ func (a above) Bind(env *tool.Env, by *environment.Caller) {
 	}
 }
 
+// Adopt implements taskrun.Subagents.
+func (a above) Adopt(ctx context.Context, task perdure.Task) error {
+	return a.e.adoptSubagentTask(ctx, task)
+}
+
 // Admission decides about calls before they are claimed.
 func (e *Effects) Admission() *admission.Admission { return e.admission }
 
 // Generation asks the model.
 func (e *Effects) Generation() *generation.Generator { return e.generation }
+
+// Tasks runs tasks.
+func (e *Effects) Tasks() *taskrun.Tasks { return e.tasks }
 
 // Records changes the records of tasks.
 func (e *Effects) Records() *taskrecord.Records { return e.records }

@@ -10,12 +10,3 @@ type ToolProgress struct {
 	Current float64        `json:"current,omitempty"`
 	Total   float64        `json:"total,omitempty"`
 }
-
-// ToolOutput is the frame that carries a piece of output.
-type ToolOutput struct {
-	CallID perdure.CallID `json:"call_id,omitempty"`
-	TaskID perdure.TaskID `json:"task_id,omitempty"`
-	Name   string         `json:"name"`
-	Stream string         `json:"stream"`
-	Delta  string         `json:"delta"`
-}

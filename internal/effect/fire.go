@@ -10,6 +10,7 @@ import (
 	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/effect/environment"
 	"github.com/perdure/perdure/internal/effect/taskrecord"
+	"github.com/perdure/perdure/internal/effect/taskrun"
 	"github.com/perdure/perdure/internal/secretargs"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
@@ -112,7 +113,7 @@ func (e *Effects) PlanScheduled(ctx context.Context, s perdure.Schedule, nominal
 	}
 	run := &ScheduledRun{Task: task.ID, owner: o}
 	if run.task, err = e.judgeScheduled(ctx, run, task, s.Owner == scheduledByModel); err == nil && run.refusal == nil {
-		err = e.prepareTask(ctx, run.task, 1)
+		err = e.tasks.Prepare(ctx, run.task, 1)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("fire schedule %s: %w", s.ID, err)
@@ -159,7 +160,7 @@ func (e *Effects) StartScheduled(tx store.Tx, run *ScheduledRun) error {
 	if run.refusal != nil {
 		return e.failScheduled(tx, run)
 	}
-	e.starting.add(run.Task)
+	e.tasks.Starting.Add(run.Task)
 	spawned, claimed, err := e.records.SpawnIn(tx, taskrecord.Request{Owner: run.owner, Permissions: run.permissions, FromSchedule: true},
 		run.task)
 	run.claimed, run.started = claimed, spawned.Task
@@ -181,7 +182,7 @@ func (e *Effects) failScheduled(tx store.Tx, run *ScheduledRun) error {
 	}
 	row := perdure.Call{Key: task.LedgerKey(), Task: task.ID, Tool: task.Tool, Args: task.Spec.Arguments,
 		Class: task.Class}
-	u := e.judgeTask(task, row, *run.refusal, dispatch.End{}).update
+	u := e.tasks.Judge(task, row, *run.refusal, dispatch.End{}).Update
 	u.Attempt = 1
 	_, err := e.records.Update(tx, task, u)
 	return err
@@ -190,15 +191,15 @@ func (e *Effects) failScheduled(tx store.Tx, run *ScheduledRun) error {
 // AfterCommit is called with the outcome of the commit, and starts the run. If only the answer of
 // the commit was lost, the run starts all the same. Started reports whether the run is stored.
 func (e *Effects) AfterCommit(ctx context.Context, run *ScheduledRun, failed error) bool {
-	starts := run.claimed.Token != "" && (failed == nil || e.ownsClaim(ctx, run.claimed))
+	starts := run.claimed.Token != "" && (failed == nil || e.tasks.OwnsClaim(ctx, run.claimed))
 	if starts {
-		e.runTask(claimedTask{task: run.started, row: run.claimed, owner: run.owner}, freshTask)
+		e.tasks.Run(taskrun.Claimed{Task: run.started, Row: run.claimed, Owner: run.owner}, taskrun.FreshTask)
 	} else {
-		e.starting.drop(run.Task)
+		e.tasks.Starting.Drop(run.Task)
 		e.core.SlotFreed()
 	}
 	if failed == nil {
-		e.evict(ctx, run.owner.Session)
+		e.tasks.Evict(ctx, run.owner.Session)
 	}
 	return starts || failed == nil
 }
@@ -235,7 +236,7 @@ func (e *Effects) EndSchedule(ctx context.Context, session perdure.SessionID, id
 		return s, fmt.Errorf("cancel schedule %s: %w", id, err)
 	}
 	for _, t := range tree {
-		e.signalCancel(ctx, t)
+		e.tasks.SignalCancel(ctx, t)
 	}
 	e.core.Wake(s.Session)
 	return s, nil

@@ -18,6 +18,7 @@ import (
 	"github.com/perdure/perdure/internal/effect/admission"
 	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/effect/taskrecord"
+	"github.com/perdure/perdure/internal/effect/taskrun"
 	"github.com/perdure/perdure/internal/secretargs"
 	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/store"
@@ -282,22 +283,22 @@ func (e *Effects) madeBefore(ctx context.Context, key perdure.CallKey, o HostCal
 // commitHostCall commits a host's call. It runs at once, or waits in the queue of the process or
 // for an approval.
 func (e *Effects) commitHostCall(ctx context.Context, task perdure.Task, starter hostStart) (perdure.Task, error) {
-	if err := e.prepareTask(ctx, task, 1); err != nil {
+	if err := e.tasks.Prepare(ctx, task, 1); err != nil {
 		return task, err
 	}
 	var claimed perdure.Call
 	stored := task
 	starter.works = e.core.EngineRunning()
-	e.starting.add(task.ID)
+	e.tasks.Starting.Add(task.ID)
 	err := e.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
 		stored, claimed, err = e.hostCallInTx(tx, task, starter)
 		return err
 	})
-	if claimed.Token != "" && (err == nil || e.ownsClaim(ctx, claimed)) {
-		e.runTask(claimedTask{task: stored, row: claimed, owner: starter.owner}, freshTask)
+	if claimed.Token != "" && (err == nil || e.tasks.OwnsClaim(ctx, claimed)) {
+		e.tasks.Run(taskrun.Claimed{Task: stored, Row: claimed, Owner: starter.owner}, taskrun.FreshTask)
 		return stored, nil
 	}
-	e.starting.drop(task.ID)
+	e.tasks.Starting.Drop(task.ID)
 	e.core.SlotFreed() // a slot may have become free before the call was queued
 	return stored, err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/effect/environment"
 	"github.com/perdure/perdure/internal/effect/taskrecord"
+	"github.com/perdure/perdure/internal/effect/taskrun"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
@@ -121,7 +122,7 @@ func (e *Effects) updateParent(ctx context.Context, child perdure.SessionID) err
 		return fmt.Errorf("tell the parent of %s: %w", child, err)
 	}
 	for _, task := range r.canceled {
-		e.signalCancel(ctx, task)
+		e.tasks.SignalCancel(ctx, task)
 	}
 	return nil
 }
@@ -201,7 +202,7 @@ func (r *parentUpdate) asks() bool {
 func (r *parentUpdate) publish(e *Effects) {
 	path := r.task.ArtifactDir() + "/result.json"
 	if err := e.environment.WriteFile(environment.CallOfTask(r.task), tool.FileWrite{Path: path,
-		Content: resultContent(r.result.Result).text}); err != nil {
+		Content: taskrun.ResultContent(r.result.Result).Text}); err != nil {
 		e.core.Log.Warn("subagent result file not written", "task", r.task.ID, "error", err)
 		return
 	}
@@ -314,60 +315,11 @@ func (e *Effects) adoptSubagentTask(ctx context.Context, task perdure.Task) erro
 	if errors.Is(err, perdure.Lost) {
 		return err
 	}
-	if task.Lane == perdure.Foreground && e.callEnded(ctx, task) {
-		e.abandon(ctx, perdure.CallKey{Session: task.Session, Call: task.Call}, "the call has ended")
+	if task.Lane == perdure.Foreground && e.tasks.CallEnded(ctx, task) {
+		e.tasks.Abandon(ctx, perdure.CallKey{Session: task.Session, Call: task.Call}, "the call has ended")
 	}
 	e.notifyParent(ctx, task.Links.ChildSession)
 	return err
-}
-
-// endsWithChild reports whether a task is that of a subagent whose session exists. Then the
-// subagent's journal decides how the task ends.
-func (e *Effects) endsWithChild(task perdure.Task) bool {
-	if task.Kind != perdure.KindSubagent {
-		return false
-	}
-	var stored perdure.Task
-	err := e.core.ReadBack(context.Background(), func(r store.Reader) (err error) {
-		stored, err = r.Tasks().Get(task.Session, task.ID)
-		return err
-	})
-	return err != nil || stored.Links.ChildSession != ""
-}
-
-// callEnded reports whether the call that waited for a subagent has its result.
-func (e *Effects) callEnded(ctx context.Context, task perdure.Task) bool {
-	var row perdure.Call
-	err := e.core.Store.View(ctx, func(r store.Reader) (err error) {
-		row, err = r.Calls().Get(perdure.CallKey{Session: task.Session, Call: task.Call})
-		return err
-	})
-	return err == nil && row.State != perdure.CallRunning
-}
-
-// answerChild forwards the answer to a question to the session below that asked it.
-func (e *Effects) answerChild(ctx context.Context, task perdure.Task,
-	m perdure.TaskMessage) (perdure.TaskMessageID, error) {
-	var waiting perdure.Task
-	err := e.core.Store.View(ctx, func(r store.Reader) error {
-		open, err := r.Tasks().List(store.TaskFilter{Session: task.Links.ChildSession,
-			States: []perdure.TaskState{perdure.TaskAwaitingInput}})
-		for _, t := range open {
-			if t.InputRequest != nil && t.InputRequest.ID == m.InReplyTo {
-				waiting = t
-			}
-		}
-		return err
-	})
-	switch {
-	case err != nil:
-		return "", err
-	case waiting.ID != "":
-		return e.SendTask(ctx, waiting.ID, m)
-	case task.InputRequest != nil && task.InputRequest.ID == m.InReplyTo && task.InputRequest.Kind == "approval":
-		return "", fmt.Errorf("send to task %s: %w: this needs an approval, not a message", task.ID, perdure.Conflict)
-	}
-	return "", fmt.Errorf("send to task %s: %w: already answered", task.ID, perdure.Conflict)
 }
 
 // tellChild sends a message of the parent's model to a subagent, as a message in its session.
@@ -399,7 +351,7 @@ func (e *Effects) tellChild(ctx context.Context, id perdure.TaskID,
 		core.Stamp(events, tx.Now())
 		return tx.Journal().Append(task.Links.ChildSession, events)
 	})
-	if err != nil && e.wasSent(ctx, id, m.ID, err) {
+	if err != nil && e.tasks.WasSent(ctx, id, m.ID, err) {
 		err = nil
 	}
 	if err != nil {
@@ -407,19 +359,6 @@ func (e *Effects) tellChild(ctx context.Context, id perdure.TaskID,
 	}
 	e.core.Wake(task.Links.ChildSession)
 	return m.ID, nil
-}
-
-// wasSent reads back whether a message is stored whose commit lost its answer. Otherwise the caller
-// would send it a second time.
-func (e *Effects) wasSent(ctx context.Context, task perdure.TaskID, id perdure.TaskMessageID, err error) (sent bool) {
-	if core.RefusedWrite(err) || errors.Is(err, perdure.Lost) {
-		return false
-	}
-	err = e.core.ReadBack(ctx, func(r store.Reader) (err error) {
-		sent, err = taskrecord.AlreadySent(r, task, id)
-		return err
-	})
-	return sent && err == nil
 }
 
 // UpdateParents updates the parents' records of the subagents that this worker owns. If the store

@@ -2,45 +2,18 @@ package effect
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect/core"
-	"github.com/perdure/perdure/internal/effect/environment"
-	"github.com/perdure/perdure/internal/effect/taskrecord"
+	"github.com/perdure/perdure/internal/effect/taskrun"
 	"github.com/perdure/perdure/store"
-	"github.com/perdure/perdure/tool"
 )
-
-// Resolution is an operator's resolution of an unknown outcome.
-type Resolution struct {
-	Answer perdure.ResolveAnswer
-	Result json.RawMessage // only with Happened; empty: null
-	By     string
-	Note   string
-}
-
-// textDidNotHappen is recorded as the error of a call that did not happen.
-const textDidNotHappen = "did not happen"
-
-// result returns the record of a resolved call. It is not used for ResolveRunAgain, which has no
-// result yet.
-func (w Resolution) result(id perdure.CallID) perdure.ToolResult {
-	if w.Answer == perdure.ResolveDidNotHappen {
-		return perdure.Failed(id, perdure.ErrorTool, textDidNotHappen)
-	}
-	body := w.Result
-	if len(body) == 0 {
-		body = json.RawMessage(`null`)
-	}
-	return perdure.ToolResult{CallID: id, Result: body}
-}
 
 // ResolveCall resolves a foreground call of unknown outcome. The model gets a notification with its
 // next request. Conflict: the outcome is not unknown. Invalid: ResolveRunAgain, because the turn
 // that waited for the call has continued without it; a new message lets the model ask again.
-func (e *Effects) ResolveCall(ctx context.Context, key perdure.CallKey, w Resolution) error {
+func (e *Effects) ResolveCall(ctx context.Context, key perdure.CallKey, w taskrun.Resolution) error {
 	if w.Answer == perdure.ResolveRunAgain {
 		return fmt.Errorf("resolve %s: %w: the turn has continued without this call; resolve it as did_not_happen, "+
 			"and ask the agent to call the tool again", key, perdure.Invalid)
@@ -56,7 +29,7 @@ func (e *Effects) ResolveCall(ctx context.Context, key perdure.CallKey, w Resolu
 		if row.State != perdure.CallUnknown {
 			return fmt.Errorf("%w: the call is %s, not unknown", perdure.Conflict, row.State)
 		}
-		result := w.result(key.Call)
+		result := w.Record(key.Call)
 		row.State, row.Result = perdure.CallSettled, &result
 		event := perdure.Event{Session: key.Session, Actor: w.By, Turn: row.Turn, Call: key.Call,
 			Fact: perdure.ToolResolved{
@@ -78,10 +51,10 @@ func (e *Effects) ResolveCall(ctx context.Context, key perdure.CallKey, w Resolu
 }
 
 // resolvedNotice tells the model how an operator resolved a call.
-func resolvedNotice(row perdure.Call, w Resolution) perdure.Message {
+func resolvedNotice(row perdure.Call, w taskrun.Resolution) perdure.Message {
 	text := fmt.Sprintf("The outcome of call %s of %s is now known: it %s.", row.Key.Call, row.Tool,
 		map[perdure.ResolveAnswer]string{
-			perdure.ResolveHappened: "happened", perdure.ResolveDidNotHappen: textDidNotHappen,
+			perdure.ResolveHappened: "happened", perdure.ResolveDidNotHappen: taskrun.TextDidNotHappen,
 		}[w.Answer])
 	if len(w.Result) > 0 {
 		text += "\n- result: " + perdure.Summarise(w.Result)
@@ -89,131 +62,4 @@ func resolvedNotice(row perdure.Call, w Resolution) perdure.Message {
 	return perdure.Message{
 		ID: core.NewMessageID(), Role: perdure.RoleNotification, Parts: []perdure.Part{{Type: perdure.PartText, Text: text}},
 	}
-}
-
-// ResolveTask resolves a task of unknown outcome: it succeeded, it failed, or it is queued again
-// under a new attempt with the same idempotency key. The outcome is delivered again. Conflict: the
-// outcome is not unknown.
-func (e *Effects) ResolveTask(ctx context.Context, id perdure.TaskID, w Resolution) error {
-	var task perdure.Task
-	err := e.core.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
-		var err error
-		if task, err = tx.Tasks().Get("", id); err != nil {
-			return err
-		}
-		if task.State != perdure.TaskUnknown {
-			return fmt.Errorf("%w: the task is %s, not unknown", perdure.Conflict, task.State)
-		}
-		fact := perdure.TaskResolved{Answer: w.Answer, Outcome: w.Answer.Outcome(), By: w.By, Note: w.Note}
-		if _, err := e.records.Update(tx, task, w.update(task), fact); err != nil || w.Answer == perdure.ResolveRunAgain {
-			return err
-		}
-		row, err := tx.Calls().Get(task.LedgerKey())
-		if err != nil {
-			return err
-		}
-		result := w.result(row.Key.Call)
-		row.State, row.Result = perdure.CallSettled, &result
-		return tx.Calls().Resolve(row, w.By)
-	})
-	if task.Session != "" {
-		e.core.Wake(task.Session)
-	}
-	if err != nil {
-		return fmt.Errorf("resolve task %s: %w", id, err)
-	}
-	e.rewriteResult(task, w)
-	return nil
-}
-
-// update returns the change of the task's record.
-func (w Resolution) update(task perdure.Task) perdure.TaskUpdate {
-	u := perdure.TaskUpdate{Attempt: task.Attempt, Detail: "resolved: " + w.Answer.Outcome()}
-	switch w.Answer {
-	case perdure.ResolveHappened:
-		u.State, u.Resolve, u.Summary = perdure.TaskSucceeded, true, perdure.Summarise(w.result("").Result)
-	case perdure.ResolveDidNotHappen:
-		u.State, u.Resolve, u.Summary = perdure.TaskFailed, true, textDidNotHappen
-		u.Error = &perdure.TaskError{Kind: perdure.ErrorTool, Message: textDidNotHappen}
-	default:
-		u.State, u.Rerun, u.IncrementAttempt = perdure.TaskQueued, true, true
-	}
-	return u
-}
-
-// rewriteResult updates result.json. The file is only a convenience: the task's record and the
-// ledger hold the result.
-func (e *Effects) rewriteResult(task perdure.Task, w Resolution) {
-	if w.Answer == perdure.ResolveRunAgain || task.ResultPath == "" {
-		return
-	}
-	body := resultContent(w.result("").Result).text
-	if w.Answer == perdure.ResolveDidNotHappen {
-		body = prettyJSON(map[string]string{"status": "failed", "error": textDidNotHappen})
-	}
-	if err := e.environment.WriteFile(environment.CallOfTask(task), tool.FileWrite{Path: task.ResultPath, Content: body}); err != nil {
-		e.core.Log.Warn("result file not rewritten", "task", task.ID, "error", err)
-	}
-}
-
-// DrainReady returns the ended tasks of a session whose delivery is manual, each task once.
-func (e *Effects) DrainReady(ctx context.Context, id perdure.SessionID) (ready []perdure.Task, err error) {
-	err = e.core.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
-		ready = nil
-		outbox, err := tx.Tasks().Deliveries(id)
-		if err != nil {
-			return err
-		}
-		for _, d := range outbox {
-			task, err := tx.Tasks().Get(id, d.Task)
-			if err != nil {
-				return err
-			}
-			if task.Delivery != perdure.Manual || !task.State.Terminal() || task.Delivered != perdure.NotDelivered {
-				continue
-			}
-			task.Delivered = perdure.DeliveredDrained
-			events := []perdure.Event{taskrecord.Event(task, perdure.TaskUpdated{Task: task, Changed: []string{"delivered"}})}
-			core.Stamp(events, tx.Now())
-			if err := tx.Journal().Append(id, events); err != nil {
-				return err
-			}
-			if _, err := tx.Tasks().Update(id, d.Task,
-				perdure.TaskUpdate{Attempt: task.Attempt, Delivered: task.Delivered}); err != nil {
-				return err
-			}
-			if _, err := tx.Tasks().ClaimDeliveries(id, []perdure.TaskID{d.Task}); err != nil {
-				return err
-			}
-			ready = append(ready, task)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("drain tasks of %s: %w", id, err)
-	}
-	return ready, nil
-}
-
-// SetDelivery changes how the result of a live task is delivered.
-func (e *Effects) SetDelivery(ctx context.Context, id perdure.TaskID, d perdure.Delivery,
-	w perdure.Wake) (task perdure.Task, err error) {
-	if !d.Valid() || !w.Valid() {
-		return task, fmt.Errorf("set delivery of %s: %w: delivery %q, wake %q", id, perdure.Invalid, d, w)
-	}
-	err = e.core.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
-		if task, err = tx.Tasks().Get("", id); err != nil {
-			return err
-		}
-		if task.State.Terminal() {
-			return fmt.Errorf("%w: already settled", perdure.Conflict)
-		}
-		change, err := e.records.Update(tx, task, perdure.TaskUpdate{Attempt: task.Attempt, Delivery: d, Wake: w})
-		task = change.Task
-		return err
-	})
-	if err != nil {
-		return task, fmt.Errorf("set delivery of %s: %w", id, err)
-	}
-	return task, nil
 }

@@ -302,7 +302,7 @@ func (p *agentPort) Await(ctx context.Context, id perdure.TaskID) (task perdure.
 // await waits once. While a person considers a question of the subagent, the clocks of the call are
 // paused.
 func (p *agentPort) await(ctx context.Context, id perdure.TaskID) (task perdure.Task, result []byte, err error) {
-	_, err = p.e.waitTasks(ctx, []perdure.SessionID{p.Owner.Session},
+	_, err = p.e.tasks.WaitTasks(ctx, []perdure.SessionID{p.Owner.Session},
 		func(ctx context.Context) ([]perdure.Task, bool, error) {
 			now, err := p.tasks.Task(ctx, string(id))
 			if err != nil {
@@ -347,7 +347,7 @@ func (p *agentPort) abandonChild(ctx context.Context) {
 	if cause == "" || cause == perdure.CauseShutdown || cause == perdure.CauseSuperseded {
 		return
 	}
-	p.e.abandon(ctx, perdure.CallKey{Session: p.Owner.Session, Call: p.Call}, string(cause))
+	p.e.tasks.Abandon(ctx, perdure.CallKey{Session: p.Owner.Session, Call: p.Call}, string(cause))
 }
 
 // Tell sends a message to the parent: an outbound message of the parent's task.
@@ -385,7 +385,7 @@ func (p *agentPort) SendToParent(ctx context.Context, text string) error {
 		}
 		return tx.Tasks().AddMessage(m)
 	})
-	if err != nil && p.e.wasSent(ctx, from.Task, m.ID, err) {
+	if err != nil && p.e.tasks.WasSent(ctx, from.Task, m.ID, err) {
 		err = nil
 	}
 	if err != nil {
@@ -413,5 +413,5 @@ func (p *agentPort) Send(ctx context.Context, id string, m perdure.TaskMessage) 
 	if task.Links.ChildSession != "" && m.InReplyTo == "" {
 		return p.e.tellChild(ctx, task.ID, m)
 	}
-	return p.e.SendTask(ctx, task.ID, m)
+	return p.e.tasks.Send(ctx, task.ID, m)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -70,7 +69,7 @@ func (p *taskPort) Spawn(ctx context.Context, s tool.SpawnRequest) (tool.SpawnRe
 	if task.ArgsHash, err = perdure.Fingerprint(s.Tool, task.Spec.Arguments); err != nil {
 		return tool.SpawnResult{}, err
 	}
-	spawned, err := p.e.spawn(ctx, taskrecord.Request{Owner: p.Owner, At: p.At, Task: task, Permissions: j.Permissions,
+	spawned, err := p.e.tasks.Spawn(ctx, taskrecord.Request{Owner: p.Owner, At: p.At, Task: task, Permissions: j.Permissions,
 		Repeats: p.Repeats})
 	var same *admission.DuplicateError
 	if errors.As(err, &same) {
@@ -146,7 +145,7 @@ func (p *taskPort) Cancel(ctx context.Context, id, why string) (perdure.CancelRe
 	if err != nil {
 		return perdure.CancelReceipt{}, task, err
 	}
-	receipt, err := p.e.CancelTask(ctx, task.ID, taskrecord.CancelIntent{By: "agent",
+	receipt, err := p.e.tasks.Cancel(ctx, task.ID, taskrecord.CancelIntent{By: "agent",
 		Why: secretargs.MaskKnown(p.e.secrets.Known(p.Owner.Session), why)})
 	if err != nil {
 		return receipt, task, err
@@ -159,7 +158,7 @@ func (p *taskPort) Cancel(ctx context.Context, id, why string) (perdure.CancelRe
 	if err != nil {
 		return receipt, task, err
 	}
-	return p.e.receiptOf(ctx, tasks[0], receipt), tasks[0], nil
+	return p.e.tasks.ReceiptOf(ctx, tasks[0], receipt), tasks[0], nil
 }
 
 // Wait returns when any or all of the tasks have ended or wait for input, or when the time is over.
@@ -172,7 +171,7 @@ func (p *taskPort) Wait(ctx context.Context, w tool.WaitRequest) ([]perdure.Task
 			sessions = append(sessions, task.Session)
 		}
 	}
-	return p.e.waitTasks(ctx, sessions, func(ctx context.Context) ([]perdure.Task, bool, error) {
+	return p.e.tasks.WaitTasks(ctx, sessions, func(ctx context.Context) ([]perdure.Task, bool, error) {
 		var tasks []perdure.Task
 		ended := 0
 		for _, id := range w.IDs {
@@ -223,77 +222,4 @@ func LogFrom(r store.Reader, id perdure.TaskID, offset int64,
 	}
 	chunks, end, err = r.Tasks().ReadLog(id, offset, limit)
 	return chunks, offset, end, err
-}
-
-// waitTasks calls look after every task event of the sessions until look reports done or ctx ends,
-// and returns the last result of look. It calls look at least once, even if ctx has ended already.
-// It holds no lock and no slot while it waits.
-func (e *Effects) waitTasks(ctx context.Context, sessions []perdure.SessionID,
-	look func(context.Context) ([]perdure.Task, bool, error)) ([]perdure.Task, error) {
-	tasks, done, err := look(context.WithoutCancel(ctx))
-	if done || err != nil || ctx.Err() != nil {
-		return tasks, err
-	}
-	var seqs []int64
-	for _, id := range sessions {
-		row, err := e.core.SessionRow(context.WithoutCancel(ctx), id)
-		if err != nil {
-			return tasks, err
-		}
-		seqs = append(seqs, row.LastSeq)
-	}
-	if tasks, done, err = look(context.WithoutCancel(ctx)); done || err != nil {
-		return tasks, err
-	}
-	over := fmt.Errorf("the wait is over")
-	var mu sync.Mutex // one watch calls look at a time
-	err = e.watchAll(ctx, sessions, seqs, func() (err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if !done {
-			var now []perdure.Task
-			if now, done, err = look(ctx); err == nil {
-				tasks = now
-			}
-		}
-		if done {
-			return over
-		}
-		return err
-	})
-	if done || ctx.Err() != nil {
-		if cause := perdure.CauseOf(ctx); cause != "" && !done {
-			return tasks, cause
-		}
-		return tasks, nil
-	}
-	return tasks, err
-}
-
-// watchAll calls look after the task events of the sessions, until one watch ends. It returns when
-// all have ended.
-func (e *Effects) watchAll(ctx context.Context, sessions []perdure.SessionID, seqs []int64, look func() error) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	watch := func(i int) error {
-		return e.core.Store.Watch(ctx, sessions[i], seqs[i], func(f store.Frame) error {
-			if f.Event == nil || f.Event.Task == "" {
-				return nil
-			}
-			return look()
-		})
-	}
-	if len(sessions) == 1 {
-		return watch(0)
-	}
-	ended := make(chan error, len(sessions)) // one for each watch
-	for i := range sessions {
-		go func() { ended <- watch(i) }()
-	}
-	err := <-ended
-	stop()
-	for range len(sessions) - 1 {
-		<-ended
-	}
-	return err
 }

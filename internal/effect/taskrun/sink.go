@@ -1,4 +1,4 @@
-package effect
+package taskrun
 
 import (
 	"cmp"
@@ -15,6 +15,15 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
+// ToolOutput is the frame that carries a piece of output.
+type ToolOutput struct {
+	CallID perdure.CallID `json:"call_id,omitempty"`
+	TaskID perdure.TaskID `json:"task_id,omitempty"`
+	Name   string         `json:"name"`
+	Stream string         `json:"stream"`
+	Delta  string         `json:"delta"`
+}
+
 const (
 	sinkFlush    = 50 * time.Millisecond  // output is collected this long before it is written
 	sinkProgress = 250 * time.Millisecond // progress updates the row at most this often
@@ -23,14 +32,14 @@ const (
 	sinkMax      = 1 << 20 // bytes of unwritten output; beyond this, Output blocks
 )
 
-// taskSink is the sink of a task's attempt. Output is written to the log soon, in small batches.
+// Sink is the sink of a task's attempt. Output is written to the log soon, in small batches.
 // Progress and status overwrite the task's row; the latest value wins. Every write is fenced by the
 // attempt, and a write that gets Lost ends the work. Safe for concurrent use.
 //
 // Silent work costs nothing: there is no goroutine, and a timer runs only while something is
 // unwritten.
-type taskSink struct {
-	e      *Effects
+type Sink struct {
+	e      *Tasks
 	task   *perdure.Task // as of the start of the attempt; not changed
 	logged int64         // length of the log when the attempt started
 	end    int64         // only touched in a flush: length of the log after the last confirmed write
@@ -52,28 +61,14 @@ type taskSink struct {
 	named   []perdure.Artifact  // guarded by mu; all artifacts of the attempt: a write replaces the list
 }
 
-// segment is a piece of output of one stream.
-type segment struct {
-	skip   int64 // size of the gap before it
-	stream string
-	bytes  []byte
-}
-
-// newTaskSink returns a sink for an attempt whose log has the given length. close ends it.
-func (e *Effects) newTaskSink(t perdure.Task, logged int64) *taskSink {
-	s := &taskSink{}
-	s.init(e, &t, logged)
-	return s
-}
-
 // init initialises a sink as newTaskSink does. It is called once, before any other method.
-func (s *taskSink) init(e *Effects, t *perdure.Task, logged int64) {
+func (s *Sink) init(e *Tasks, t *perdure.Task, logged int64) {
 	s.e, s.task, s.logged, s.end, s.flushed.L = e, t, logged, logged, &s.mu
 }
 
 // arm sets the timer for unwritten data: output after sinkFlush, the row once sinkProgress has
 // passed since its last write, and too much output at once. The caller holds mu.
-func (s *taskSink) arm() {
+func (s *Sink) arm() {
 	if s.busy || s.closed || len(s.output) == 0 && s.update == nil {
 		return
 	}
@@ -97,7 +92,7 @@ func (s *taskSink) arm() {
 }
 
 // fire flushes, in the timer's goroutine.
-func (s *taskSink) fire() {
+func (s *Sink) fire() {
 	if !s.claimFlush() {
 		return // close writes the rest, or the running flush sets the timer again
 	}
@@ -110,7 +105,7 @@ func (s *taskSink) fire() {
 }
 
 // claimFlush claims the right to flush; one flush runs at a time.
-func (s *taskSink) claimFlush() bool {
+func (s *Sink) claimFlush() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.busy || s.closed {
@@ -120,9 +115,9 @@ func (s *taskSink) claimFlush() bool {
 	return true
 }
 
-// close writes the rest, and returns when it is written. If the store cannot be reached, it retries
+// Close writes the rest, and returns when it is written. If the store cannot be reached, it retries
 // while the runner runs. Reports that come after close are dropped.
-func (s *taskSink) close() {
+func (s *Sink) Close() {
 	s.mu.Lock()
 	s.closed = true
 	s.flushed.Broadcast() // wakes reports that are blocked although the tool has returned
@@ -144,7 +139,7 @@ func (s *taskSink) close() {
 
 // noOutput reports whether the work has returned and the task's log is empty, including the output
 // of earlier attempts.
-func (s *taskSink) noOutput() bool {
+func (s *Sink) noOutput() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.closed && !s.failed && s.logged == 0 && s.end == 0 && len(s.output) == 0
@@ -152,7 +147,7 @@ func (s *taskSink) noOutput() bool {
 
 // flush writes the collected output in one commit, and also the changes of the row if last is set
 // or it is time for them. It reports whether nothing is left; what could not be written is kept.
-func (s *taskSink) flush(last bool) bool {
+func (s *Sink) flush(last bool) bool {
 	s.mu.Lock()
 	w := pendingWrite{output: s.output, size: s.size, tail: s.tail}
 	if s.update != nil && (last || time.Since(s.rowAt) >= sinkProgress) {
@@ -180,32 +175,10 @@ func (s *taskSink) flush(last bool) bool {
 	return false
 }
 
-// mergeUpdates merges two updates, of which the second is newer. Either may be nil.
-func mergeUpdates(first, second *perdure.TaskUpdate) *perdure.TaskUpdate {
-	if first == nil || second == nil {
-		return cmp.Or(first, second)
-	}
-	u := *second
-	u.Detail = cmp.Or(second.Detail, first.Detail)
-	u.Progress = cmp.Or(second.Progress, first.Progress)
-	if u.Artifacts == nil {
-		u.Artifacts = first.Artifacts
-	}
-	return &u
-}
-
-// pendingWrite is what one flush writes.
-type pendingWrite struct {
-	output []segment
-	tail   string
-	size   int
-	update *perdure.TaskUpdate // nil: nothing
-}
-
 // write commits output and changes of the row. An earlier write may have been stored although it
 // returned an error. Only this attempt writes to the log, so the current length of the log tells
 // how much of the output is stored already; that part is not written again.
-func (s *taskSink) write(w pendingWrite) error {
+func (s *Sink) write(w pendingWrite) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	canceled := false
@@ -249,25 +222,9 @@ func (s *taskSink) write(w pendingWrite) error {
 	return nil
 }
 
-// dropWritten drops the first n bytes of output, which the log has already. A segment that has
-// grown since then is cut.
-func dropWritten(output []segment, n int64) []segment {
-	for len(output) > 0 && n >= output[0].skip+int64(len(output[0].bytes)) {
-		n -= output[0].skip + int64(len(output[0].bytes))
-		output = output[1:]
-	}
-	if n <= 0 || len(output) == 0 {
-		return output
-	}
-	first := output[0]
-	skipped := min(n, first.skip)
-	first.skip, first.bytes = first.skip-skipped, first.bytes[n-skipped:]
-	return append([]segment{first}, output[1:]...)
-}
-
 // superseded reports whether a write failed for good because another attempt owns the task, and
 // then ends the work. The caller holds mu.
-func (s *taskSink) superseded(err error) bool {
+func (s *Sink) superseded(err error) bool {
 	if errors.Is(err, perdure.Lost) {
 		s.cause = perdure.CauseSuperseded
 		s.e.records.CancelWork(s.task.ID, perdure.CauseSuperseded)
@@ -278,7 +235,7 @@ func (s *taskSink) superseded(err error) bool {
 }
 
 // updateRow changes fields of the row, which the next flush writes.
-func (s *taskSink) updateRow(change func(*perdure.TaskUpdate)) perdure.Cause {
+func (s *Sink) updateRow(change func(*perdure.TaskUpdate)) perdure.Cause {
 	s.e.records.Touch(s.task.ID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -294,7 +251,7 @@ func (s *taskSink) updateRow(change func(*perdure.TaskUpdate)) perdure.Cause {
 }
 
 // Status sets the task's detail.
-func (s *taskSink) Status(text string) perdure.Cause {
+func (s *Sink) Status(text string) perdure.Cause {
 	if runes := []rune(text); len(runes) > statusChars {
 		text = string(runes[:statusChars])
 	}
@@ -302,7 +259,7 @@ func (s *taskSink) Status(text string) perdure.Cause {
 }
 
 // Progress sets how far the work is.
-func (s *taskSink) Progress(current, total float64, label string) perdure.Cause {
+func (s *Sink) Progress(current, total float64, label string) perdure.Cause {
 	p := &perdure.Progress{Current: &current, Label: label}
 	if total > 0 {
 		p.Total = &total
@@ -312,18 +269,18 @@ func (s *taskSink) Progress(current, total float64, label string) perdure.Cause 
 
 // Output publishes output to live watchers and writes it to the log. It blocks while too much
 // output is unwritten, so that memory stays bounded.
-func (s *taskSink) Output(stream string, delta []byte) perdure.Cause {
+func (s *Sink) Output(stream string, delta []byte) perdure.Cause {
 	if len(delta) == 0 {
 		return ""
 	}
 	s.e.core.Store.Publish(store.Frame{Session: s.task.Session, Type: "tool.output.delta", Data: ToolOutput{
 		TaskID: s.task.ID, Name: s.task.Tool, Stream: stream, Delta: string(delta),
 	}})
-	return s.appendOutput(stream, delta)
+	return s.AppendOutput(stream, delta)
 }
 
-// appendOutput is Output without the frame.
-func (s *taskSink) appendOutput(stream string, delta []byte) perdure.Cause {
+// AppendOutput is Output without the frame.
+func (s *Sink) AppendOutput(stream string, delta []byte) perdure.Cause {
 	s.e.records.Touch(s.task.ID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -348,23 +305,91 @@ func (s *taskSink) appendOutput(stream string, delta []byte) perdure.Cause {
 }
 
 // Skip adds a gap to the log, before the next output.
-func (s *taskSink) Skip(n int64) perdure.Cause {
+func (s *Sink) Skip(n int64) perdure.Cause {
 	s.e.core.Store.Publish(store.Frame{Session: s.task.Session, Type: "tool.output.delta", Data: ToolOutput{
-		TaskID: s.task.ID, Name: s.task.Tool, Stream: "system", Delta: omittedText(n),
+		TaskID: s.task.ID, Name: s.task.Tool, Stream: "system", Delta: OmittedText(n),
 	}})
-	return s.addGap(n)
+	return s.AddGap(n)
 }
 
-// addGap is Skip without the frame.
-func (s *taskSink) addGap(n int64) perdure.Cause {
+// AddGap is Skip without the frame.
+func (s *Sink) AddGap(n int64) perdure.Cause {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.skip += max(n, 0)
 	return s.cause
 }
 
-// omittedText is the text that replaces missing output for live watchers.
-func omittedText(n int64) string { return fmt.Sprintf("\n[... %d bytes left out ...]\n", n) }
+// Artifact records an artifact with the next flush.
+func (s *Sink) Artifact(a perdure.Artifact) perdure.Cause {
+	return s.updateRow(func(u *perdure.TaskUpdate) {
+		s.named = append(s.named, a)
+		u.Artifacts = slices.Clone(s.named)
+	})
+}
+
+// Heartbeat resets the stall clock.
+func (s *Sink) Heartbeat() perdure.Cause {
+	s.e.records.Touch(s.task.ID)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cause
+}
+
+// segment is a piece of output of one stream.
+type segment struct {
+	skip   int64 // size of the gap before it
+	stream string
+	bytes  []byte
+}
+
+// NewSink returns a sink for an attempt whose log has the given length. close ends it.
+func (ts *Tasks) NewSink(t perdure.Task, logged int64) *Sink {
+	s := &Sink{}
+	s.init(ts, &t, logged)
+	return s
+}
+
+// mergeUpdates merges two updates, of which the second is newer. Either may be nil.
+func mergeUpdates(first, second *perdure.TaskUpdate) *perdure.TaskUpdate {
+	if first == nil || second == nil {
+		return cmp.Or(first, second)
+	}
+	u := *second
+	u.Detail = cmp.Or(second.Detail, first.Detail)
+	u.Progress = cmp.Or(second.Progress, first.Progress)
+	if u.Artifacts == nil {
+		u.Artifacts = first.Artifacts
+	}
+	return &u
+}
+
+// pendingWrite is what one flush writes.
+type pendingWrite struct {
+	output []segment
+	tail   string
+	size   int
+	update *perdure.TaskUpdate // nil: nothing
+}
+
+// dropWritten drops the first n bytes of output, which the log has already. A segment that has
+// grown since then is cut.
+func dropWritten(output []segment, n int64) []segment {
+	for len(output) > 0 && n >= output[0].skip+int64(len(output[0].bytes)) {
+		n -= output[0].skip + int64(len(output[0].bytes))
+		output = output[1:]
+	}
+	if n <= 0 || len(output) == 0 {
+		return output
+	}
+	first := output[0]
+	skipped := min(n, first.skip)
+	first.skip, first.bytes = first.skip-skipped, first.bytes[n-skipped:]
+	return append([]segment{first}, output[1:]...)
+}
+
+// OmittedText is the text that replaces missing output for live watchers.
+func OmittedText(n int64) string { return fmt.Sprintf("\n[... %d bytes left out ...]\n", n) }
 
 // tailOf returns the tail of the output after another piece of it.
 func tailOf(tail, stream string, delta []byte) string {
@@ -373,20 +398,4 @@ func tailOf(tail, stream string, delta []byte) string {
 	}
 	text := []rune(tail + "[" + stream + "] " + strings.ToValidUTF8(string(delta), "\uFFFD"))
 	return string(text[max(len(text)-tailChars, 0):])
-}
-
-// Artifact records an artifact with the next flush.
-func (s *taskSink) Artifact(a perdure.Artifact) perdure.Cause {
-	return s.updateRow(func(u *perdure.TaskUpdate) {
-		s.named = append(s.named, a)
-		u.Artifacts = slices.Clone(s.named)
-	})
-}
-
-// Heartbeat resets the stall clock.
-func (s *taskSink) Heartbeat() perdure.Cause {
-	s.e.records.Touch(s.task.ID)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.cause
 }

@@ -1,4 +1,4 @@
-package effect
+package taskrun
 
 import (
 	"context"
@@ -18,67 +18,67 @@ const restartDelay = 250 * time.Millisecond
 
 // StartQueued starts queued runs while there are slots: in the order of creation within a session,
 // and fairly between sessions. It returns how many runs it started.
-func (e *Effects) StartQueued(ctx context.Context) (int, error) {
+func (ts *Tasks) StartQueued(ctx context.Context) (int, error) {
 	started := 0
 	passed := map[perdure.TaskID]bool{} // not startable now; the next call tries again
 	for {
-		next, err := e.nextQueued(ctx, passed)
+		next, err := ts.nextQueued(ctx, passed)
 		if err != nil || next.ID == "" {
 			return started, err
 		}
-		if e.core.Runner.Running(e.records.WorkID(next.ID)) {
+		if ts.core.Runner.Running(ts.records.WorkID(next.ID)) {
 			// it was answered, and waits for its slot while its work waits here
-			if err := e.assignSlot(ctx, next); err != nil {
+			if err := ts.assignSlot(ctx, next); err != nil {
 				return started, err
 			}
 			passed[next.ID] = true
 			continue
 		}
-		if e.records.StartedElsewhere(next) {
+		if ts.records.StartedElsewhere(next) {
 			passed[next.ID] = true
-			if e.core.OtherWorkerAliveNow(ctx, next.Worker) { // the worker that runs it continues it
+			if ts.core.OtherWorkerAliveNow(ctx, next.Worker) { // the worker that runs it continues it
 				continue
 			}
-			if err := e.takeOverTask(ctx, next); err != nil {
+			if err := ts.takeOverTask(ctx, next); err != nil {
 				if store.Broken(err) || ctx.Err() != nil {
 					return started, fmt.Errorf("take over queued task %s: %w", next.ID, err)
 				}
-				e.core.Log.Warn("queued task not taken over", "task", next.ID, "error", tool.Chain(err))
-				time.AfterFunc(restartDelay, e.core.SlotFreed)
+				ts.core.Log.Warn("queued task not taken over", "task", next.ID, "error", tool.Chain(err))
+				time.AfterFunc(restartDelay, ts.core.SlotFreed)
 			}
 			continue
 		}
-		claimed, err := e.startTask(ctx, next)
+		claimed, err := ts.startTask(ctx, next)
 		if err != nil {
 			if store.Broken(err) || ctx.Err() != nil {
 				return started, fmt.Errorf("start queued task %s: %w", next.ID, err)
 			}
-			e.core.Log.Warn("queued task not started", "task", next.ID, "error", tool.Chain(err))
+			ts.core.Log.Warn("queued task not started", "task", next.ID, "error", tool.Chain(err))
 			passed[next.ID] = true
-			time.AfterFunc(restartDelay, e.core.SlotFreed)
+			time.AfterFunc(restartDelay, ts.core.SlotFreed)
 			continue
 		}
-		if claimed.row.Token == "" {
+		if claimed.Row.Token == "" {
 			continue // canceled in the meantime
 		}
 		started++
-		e.runTask(claimed, freshTask)
-		e.core.Wake(next.Session)
+		ts.Run(claimed, FreshTask)
+		ts.core.Wake(next.Session)
 	}
 }
 
 // noFreeSlot reports whether this process has no slot for a run that is resumed. A detached run
 // needs no slot of its session.
-func (e *Effects) noFreeSlot(t perdure.Task) bool {
-	ofSession, ofProcess := e.core.Runner.SlotsInUse(t.Session)
-	capped := e.core.SlotsPerSession > 0 && e.core.Overflow != perdure.OverflowEvict && !t.OutsideSessionSlots()
-	return capped && ofSession >= e.core.SlotsPerSession || e.core.SlotsPerProcess > 0 && ofProcess >= e.core.SlotsPerProcess
+func (ts *Tasks) noFreeSlot(t perdure.Task) bool {
+	ofSession, ofProcess := ts.core.Runner.SlotsInUse(t.Session)
+	capped := ts.core.SlotsPerSession > 0 && ts.core.Overflow != perdure.OverflowEvict && !t.OutsideSessionSlots()
+	return capped && ofSession >= ts.core.SlotsPerSession || ts.core.SlotsPerProcess > 0 && ofProcess >= ts.core.SlotsPerProcess
 }
 
 // assignSlot gives a task whose work waits in this process a slot again.
-func (e *Effects) assignSlot(ctx context.Context, next perdure.Task) error {
-	err := e.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
-		_, err := e.records.Update(tx, next, perdure.TaskUpdate{Attempt: next.Attempt, State: perdure.TaskRunning})
+func (ts *Tasks) assignSlot(ctx context.Context, next perdure.Task) error {
+	err := ts.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+		_, err := ts.records.Update(tx, next, perdure.TaskUpdate{Attempt: next.Attempt, State: perdure.TaskRunning})
 		return err
 	})
 	if err != nil && !errors.Is(err, perdure.Conflict) { // Conflict: canceled in the meantime
@@ -88,20 +88,20 @@ func (e *Effects) assignSlot(ctx context.Context, next perdure.Task) error {
 }
 
 // startTask claims a queued run. A result without a token means that the run is no longer queued.
-func (e *Effects) startTask(ctx context.Context, next perdure.Task) (claimed claimedTask, err error) {
-	if err := e.prepareTask(ctx, next, next.Executions+1); err != nil {
+func (ts *Tasks) startTask(ctx context.Context, next perdure.Task) (claimed Claimed, err error) {
+	if err := ts.Prepare(ctx, next, next.Executions+1); err != nil {
 		return claimed, err
 	}
-	e.starting.add(next.ID)
-	err = e.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
-		claimed, err = e.startIn(tx, next)
+	ts.Starting.Add(next.ID)
+	err = ts.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
+		claimed, err = ts.startIn(tx, next)
 		return err
 	})
-	if err != nil && e.ownsClaim(ctx, claimed.row) {
+	if err != nil && ts.OwnsClaim(ctx, claimed.Row) {
 		err = nil
 	}
-	if err != nil || claimed.row.Token == "" {
-		e.starting.drop(next.ID)
+	if err != nil || claimed.Row.Token == "" {
+		ts.Starting.Drop(next.ID)
 	}
 	return claimed, err
 }
@@ -109,49 +109,49 @@ func (e *Effects) startTask(ctx context.Context, next perdure.Task) (claimed cla
 // startIn gives a queued run its slot, and reads what the run needs. Of several workers that see
 // the run in the queue, the first one starts it; the others find it changed. The limit of the
 // session counts the runs of all workers.
-func (e *Effects) startIn(tx store.Tx, next perdure.Task) (c claimedTask, err error) {
+func (ts *Tasks) startIn(tx store.Tx, next perdure.Task) (c Claimed, err error) {
 	task, err := tx.Tasks().Get(next.Session, next.ID)
 	if err != nil || task.State != perdure.TaskQueued || task.Attempt != next.Attempt {
 		return c, err
 	}
-	if e.core.Shared && e.core.SlotsPerSession > 0 && !task.OutsideSessionSlots() {
+	if ts.core.Shared && ts.core.SlotsPerSession > 0 && !task.OutsideSessionSlots() {
 		running, err := tx.Tasks().Count(perdure.TaskRunning, task.Session)
-		if err != nil || len(running) > 0 && running[0].N-running[0].Detached-running[0].Monitors >= e.core.SlotsPerSession {
+		if err != nil || len(running) > 0 && running[0].N-running[0].Detached-running[0].Monitors >= ts.core.SlotsPerSession {
 			return c, err
 		}
 	}
 	u := perdure.TaskUpdate{
-		Attempt: task.Attempt, State: perdure.TaskRunning, Detail: "Starting", Worker: e.core.Worker, StartsExecution: true,
-		DeadlineAt: tx.Now().Add(e.toolset.DeadlineOf(task)),
+		Attempt: task.Attempt, State: perdure.TaskRunning, Detail: "Starting", Worker: ts.core.Worker, StartsExecution: true,
+		DeadlineAt: tx.Now().Add(ts.toolset.DeadlineOf(task)),
 	}
-	change, err := e.records.Update(tx, task, u)
+	change, err := ts.records.Update(tx, task, u)
 	if err != nil {
 		return c, err
 	}
-	c.task = change.Task
-	if c.owner, err = core.ReadOwner(tx.Reader(), task.Session); err != nil {
+	c.Task = change.Task
+	if c.Owner, err = core.ReadOwner(tx.Reader(), task.Session); err != nil {
 		return c, err
 	}
 	row, err := tx.Sessions().Get(task.Session)
 	if err != nil {
 		return c, err
 	}
-	c.owner.Of(row)
-	if c.logBytes, err = tx.Tasks().AppendLog(task.ID, c.task.Attempt, "", nil); err != nil {
+	c.Owner.Of(row)
+	if c.logBytes, err = tx.Tasks().AppendLog(task.ID, c.Task.Attempt, "", nil); err != nil {
 		// length of the log of earlier attempts
 		return c, err
 	}
-	c.row, err = e.records.Claim(tx, c.task)
+	c.Row, err = ts.records.Claim(tx, c.Task)
 	return c, err
 }
 
 // nextQueued returns the queued run that gets the next free slot; the zero task: there is none. It
 // counts without decoding tasks, and reads nothing if no run can start.
-func (e *Effects) nextQueued(ctx context.Context, passed map[perdure.TaskID]bool) (next perdure.Task, err error) {
-	if _, ofProcess := e.core.Runner.SlotsInUse(""); e.core.SlotsPerProcess > 0 && ofProcess >= e.core.SlotsPerProcess {
+func (ts *Tasks) nextQueued(ctx context.Context, passed map[perdure.TaskID]bool) (next perdure.Task, err error) {
+	if _, ofProcess := ts.core.Runner.SlotsInUse(""); ts.core.SlotsPerProcess > 0 && ofProcess >= ts.core.SlotsPerProcess {
 		return next, nil
 	}
-	err = e.core.Store.View(ctx, func(r store.Reader) error {
+	err = ts.core.Store.View(ctx, func(r store.Reader) error {
 		queued, err := r.Tasks().Count(perdure.TaskQueued, "")
 		if err != nil || len(queued) == 0 {
 			return err
@@ -160,7 +160,7 @@ func (e *Effects) nextQueued(ctx context.Context, passed map[perdure.TaskID]bool
 		if err != nil {
 			return err
 		}
-		for _, session := range e.fairOrder(queued, running) {
+		for _, session := range ts.fairOrder(queued, running) {
 			if next, err = firstQueued(r, session, passed); err != nil || next.ID != "" {
 				return err
 			}
@@ -172,16 +172,16 @@ func (e *Effects) nextQueued(ctx context.Context, passed map[perdure.TaskID]bool
 
 // fairOrder returns the sessions that have queued runs and a free slot. Sessions with the fewest
 // running tasks come first; among equals, the one that has waited longest.
-func (e *Effects) fairOrder(queued, running []store.TaskCount) []perdure.SessionID {
+func (ts *Tasks) fairOrder(queued, running []store.TaskCount) []perdure.SessionID {
 	load := map[perdure.SessionID]int{}
 	for _, c := range running {
 		load[c.Session] = c.Slots()
 	}
 	var free []perdure.SessionID
 	for _, c := range queued {
-		ofSession, _ := e.core.Runner.SlotsInUse(c.Session)
+		ofSession, _ := ts.core.Runner.SlotsInUse(c.Session)
 		load[c.Session] = max(load[c.Session], ofSession)
-		if e.core.SlotsPerSession == 0 || load[c.Session] < e.core.SlotsPerSession {
+		if ts.core.SlotsPerSession == 0 || load[c.Session] < ts.core.SlotsPerSession {
 			free = append(free, c.Session)
 		}
 	}

@@ -1,4 +1,4 @@
-package effect
+package taskrun
 
 import (
 	"bytes"
@@ -28,13 +28,6 @@ const (
 // artifactPaths holds the paths of a run's files. A path is empty if its file could not be written.
 type artifactPaths struct{ log, result, raw string }
 
-// The artifacts that a task's record names.
-const (
-	logFile    = "output.log"
-	resultFile = "result.json"
-	rawFile    = "raw.txt"
-)
-
 // note records the path of a file that was written.
 func (p *artifactPaths) note(name string) {
 	switch path.Base(name) {
@@ -46,6 +39,13 @@ func (p *artifactPaths) note(name string) {
 		p.raw = name
 	}
 }
+
+// The artifacts that a task's record names.
+const (
+	logFile    = "output.log"
+	resultFile = "result.json"
+	rawFile    = "raw.txt"
+)
 
 // meta is the content of meta.json.
 type meta struct {
@@ -64,23 +64,23 @@ type meta struct {
 
 // artifacts returns the files of an attempt that ended. The runtime chooses their names, so no
 // secret is in them.
-func (e *Effects) artifacts(ctx context.Context, t perdure.Task, v verdict, begins logPage) []tool.FileWrite {
-	log, truncated, end, err := e.outputLog(ctx, t, v, begins)
+func (ts *Tasks) artifacts(ctx context.Context, t perdure.Task, v Verdict, begins logPage) []tool.FileWrite {
+	log, truncated, end, err := ts.outputLog(ctx, t, v, begins)
 	if err != nil {
-		e.core.Log.Error("task log not read", "task", t.ID, "error", err)
+		ts.core.Log.Error("task log not read", "task", t.ID, "error", err)
 	}
 	m := meta{
-		Status: v.update.State, Attempt: t.Attempt, CreatedAt: t.CreatedAt,
+		Status: v.Update.State, Attempt: t.Attempt, CreatedAt: t.CreatedAt,
 		StartedAt: t.StartedAt, FinishedAt: time.Now().UTC(),
 		ExitCode: v.code, LogBytes: end, LogTruncated: truncated,
 		ResultBytes: v.body.bytes, ResultTruncated: v.body.cut,
 	}
-	if v.update.Error != nil {
-		m.ErrorKind = v.update.Error.Kind
+	if v.Update.Error != nil {
+		m.ErrorKind = v.Update.Error.Kind
 	}
 	dir := t.ArtifactDir() + "/"
 	files := []tool.FileWrite{
-		{Path: dir + logFile, Content: []byte(log)}, {Path: dir + resultFile, Content: v.body.text},
+		{Path: dir + logFile, Content: []byte(log)}, {Path: dir + resultFile, Content: v.body.Text},
 		{Path: dir + "meta.json", Content: prettyJSON(m)},
 	}
 	if v.raw != nil && truncated {
@@ -92,26 +92,26 @@ func (e *Effects) artifacts(ctx context.Context, t perdure.Task, v verdict, begi
 
 // fitsRecord reports a call of a host whose record already holds everything about its end: no
 // output, and a short result. Artifacts would only repeat the record, so none are written.
-func fitsRecord(t perdure.Task, v verdict) bool {
-	return t.ReadByCaller() && v.noOutput && v.raw == nil && v.tail == "" && v.update.State == perdure.TaskSucceeded &&
-		v.update.Result != "" && v.update.Result == perdure.ShortResult(v.result.Result, "")
+func fitsRecord(t perdure.Task, v Verdict) bool {
+	return t.ReadByCaller() && v.noOutput && v.raw == nil && v.tail == "" && v.Update.State == perdure.TaskSucceeded &&
+		v.Update.Result != "" && v.Update.Result == perdure.ShortResult(v.result.Result, "")
 }
 
 // publish writes artifacts, each fenced by the attempt. An artifact that cannot be written does not
 // prevent the end of the run; its name is returned in missing. Lost: another attempt owns the task
 // and its files.
-func (e *Effects) publish(t perdure.Task, files []tool.FileWrite) (paths artifactPaths, missing string, lost error) {
+func (ts *Tasks) publish(t perdure.Task, files []tool.FileWrite) (paths artifactPaths, missing string, lost error) {
 	fence := func(r store.Reader) error {
 		_, err := taskrecord.Owned(r, t)
 		return err
 	}
 	for _, w := range files {
-		err := e.environment.WriteFenced(environment.CallOfTask(t), w, fence)
+		err := ts.environment.WriteFenced(environment.CallOfTask(t), w, fence)
 		switch {
 		case errors.Is(err, perdure.Lost):
 			return paths, missing, err
 		case err != nil:
-			e.core.Log.Error("artifact not written", "task", t.ID, "path", w.Path, "error", err)
+			ts.core.Log.Error("artifact not written", "task", t.ID, "path", w.Path, "error", err)
 			missing = strings.TrimPrefix(missing+", "+path.Base(w.Path), ", ")
 		default:
 			paths.note(w.Path)
@@ -122,11 +122,11 @@ func (e *Effects) publish(t perdure.Task, files []tool.FileWrite) (paths artifac
 
 // publishInTx is publish inside the commit that ends the attempt, for files stored in the store:
 // all of them are written, or the commit fails.
-func (e *Effects) publishInTx(tx store.Tx, t perdure.Task, files []tool.FileWrite) (paths artifactPaths, err error) {
+func (ts *Tasks) publishInTx(tx store.Tx, t perdure.Task, files []tool.FileWrite) (paths artifactPaths, err error) {
 	if len(files) == 0 {
 		return paths, nil
 	}
-	if err := sessionfile.New(e.core.Work, t.Session, true).Recording(environment.CallOfTask(t)).WriteIn(tx, files...); err != nil {
+	if err := sessionfile.New(ts.core.Work, t.Session, true).Recording(environment.CallOfTask(t)).WriteIn(tx, files...); err != nil {
 		return paths, err
 	}
 	for _, w := range files {
@@ -136,7 +136,7 @@ func (e *Effects) publishInTx(tx store.Tx, t perdure.Task, files []tool.FileWrit
 }
 
 // outputLog builds output.log from the task log: every chunk with its stream, cut at the limit.
-func (e *Effects) outputLog(ctx context.Context, t perdure.Task, v verdict,
+func (ts *Tasks) outputLog(ctx context.Context, t perdure.Task, v Verdict,
 	page logPage) (log string, truncated bool, end int64, err error) {
 	if v.raw != nil {
 		log, truncated = limitLog(*v.raw)
@@ -152,7 +152,7 @@ func (e *Effects) outputLog(ctx context.Context, t perdure.Task, v verdict,
 			chars += utf8.RuneCountInString(piece)
 			offset = c.Offset + int64(len(c.Bytes))
 		}
-		page.err = e.core.Store.View(ctx, func(r store.Reader) (err error) {
+		page.err = ts.core.Store.View(ctx, func(r store.Reader) (err error) {
 			page.chunks, page.end, err = r.Tasks().ReadLog(t.ID, offset, logPageBytes)
 			return err
 		})
@@ -187,23 +187,23 @@ func limitLog(log string) (string, bool) {
 	return fmt.Sprintf("%s\n[system] background output truncated at %d characters\n", log, logLimitChars), true
 }
 
-// content is the content of result.json.
-type content struct {
-	text  []byte
+// Content is the content of result.json.
+type Content struct {
+	Text  []byte
 	bytes int  // size of the full result
 	cut   bool // text is only the first part
 }
 
 // shortContent returns the content of a result that is within the limit.
-func shortContent(text []byte) content { return content{text: text, bytes: len(text)} }
+func shortContent(text []byte) Content { return Content{Text: text, bytes: len(text)} }
 
-// resultContent returns a result indented for people. A result that would exceed the limit only
+// ResultContent returns a result indented for people. A result that would exceed the limit only
 // because of the indentation is stored as it is. A result that is itself too large is cut; the task
 // still succeeds.
-func resultContent(result json.RawMessage) content {
+func ResultContent(result json.RawMessage) Content {
 	if len(result) > resultLimitBytes {
 		head := strings.ToValidUTF8(string(result[:4096]), "")
-		return content{text: prettyJSON(map[string]any{"truncated": true, "bytes": len(result), "preview": head}),
+		return Content{Text: prettyJSON(map[string]any{"truncated": true, "bytes": len(result), "preview": head}),
 			bytes: len(result), cut: true}
 	}
 	if indentedBytes(result) > resultLimitBytes {

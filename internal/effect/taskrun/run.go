@@ -1,4 +1,4 @@
-package effect
+package taskrun
 
 import (
 	"context"
@@ -21,118 +21,42 @@ import (
 type taskStart int
 
 const (
-	freshTask      taskStart = iota // RunBackground
+	FreshTask      taskStart = iota // RunBackground
 	adoptedTask                     // Survivor.Adopt
 	reattachedTask                  // Reattacher.Reattach
 	reconciledTask                  // Reconciler.Reconcile, then RunBackground if the effect did not happen
 )
 
-// claimedTask holds what the commit that acquired an attempt read, so that nothing has to be read
+// Claimed holds what the commit that acquired an attempt read, so that nothing has to be read
 // again after it.
-type claimedTask struct {
-	task     perdure.Task
-	row      perdure.Call // ledger row; without a token there is nothing to run
-	owner    *core.Owner  // nil: its session cannot be found
+type Claimed struct {
+	Task     perdure.Task
+	Row      perdure.Call // ledger row; without a token there is nothing to run
+	Owner    *core.Owner  // nil: its session cannot be found
 	logBytes int64        // length of its log in bytes
 }
 
 // taskRun is one attempt of a task in this process. Thousands of them may be waiting, and each pays
 // for every field here and for every large value on the stack above the tool.
 type taskRun struct {
-	e      *Effects
+	e      *Tasks
 	task   perdure.Task
 	row    perdure.Call
 	start  taskStart
 	target tool.Tool
 	caller environment.Caller
-	sink   taskSink
+	sink   Sink
 	dialog dialog
-}
-
-// runTask hands one attempt of a task to the runner, which carries it to its end.
-func (e *Effects) runTask(c claimedTask, start taskStart) {
-	target, ok := e.toolset.Find(c.task.Tool)
-	if !ok || c.owner == nil {
-		e.starting.drop(c.task.ID)
-		e.core.Log.Error("task not startable", "task", c.task.ID, "tool", c.task.Tool, "session", c.task.Session)
-		e.core.Group.Go(func() {
-			e.endTask(context.Background(), c.task, c.row,
-				e.judgeTask(c.task, c.row, tool.Internal(perdure.NotFound), dispatch.End{}))
-		})
-		return
-	}
-	if c.task.Trace != c.owner.Trace { // what it starts belongs to the same trace
-		traced := *c.owner
-		traced.Trace, c.owner = c.task.Trace, &traced
-	}
-	run := &taskRun{e: e, task: c.task, row: c.row, start: start, target: target}
-	run.caller = environment.Caller{Owner: c.owner, At: c.owner.Created, Turn: c.row.Turn, Call: c.row.Key.Call, Read: true}
-	run.dialog.e, run.dialog.by = e, run
-	run.sink.init(e, &run.task, c.logBytes)
-	work := dispatch.Work{
-		ID: string(c.task.ID), Session: c.task.Session, Turn: c.task.Turn,
-		Lane: perdure.Background, Deadline: c.task.DeadlineAt,
-		Stall: target.Spec().Stall, OutsideSessionSlots: c.task.OutsideSessionSlots(), Run: run.run, End: run.end, SlotReleased: e.core.SlotFreed,
-	}
-	if _, ok := target.(tool.Killer); ok {
-		work.Kill = run.kill
-	}
-	if e.core.Shared {
-		e.tasks.Store(c.task.ID, run)
-		work.SlotReleased = func() {
-			e.tasks.CompareAndDelete(run.task.ID, run)
-			e.core.SlotFreed()
-		}
-	}
-	e.launch(e.core.Telemetry.Work(work, telemetry.Execution{Call: run.row, Task: run.task, Arguments: run.row.Args}))
-}
-
-// launch starts a task's work. It waits for work of an earlier attempt that has not returned yet. A
-// cancel that was requested before the work could be canceled is passed on now.
-func (e *Effects) launch(work dispatch.Work) {
-	if !e.core.LeaseHeld() { // another worker may run it by now
-		e.afterStart(work.ID, fmt.Errorf("%w: the lease has expired", perdure.Lost))
-		return
-	}
-	err := e.core.Runner.Start(work)
-	if errors.Is(err, perdure.Conflict) {
-		e.core.Group.Go(func() {
-			defer e.starting.drop(perdure.TaskID(work.ID))
-			for errors.Is(err, perdure.Conflict) {
-				select {
-				case <-time.After(sinkFlush):
-					err = e.core.Runner.Start(work)
-				case <-e.core.Runner.Done():
-					return
-				}
-			}
-			e.afterStart(work.ID, err)
-		})
-		return
-	}
-	e.afterStart(work.ID, err)
-}
-
-// afterStart passes on a cancel that came before the work could be canceled.
-func (e *Effects) afterStart(id string, err error) {
-	canceled := e.starting.drop(perdure.TaskID(id))
-	if err != nil {
-		e.core.Log.Warn("task left for the next start", "task", id, "error", err)
-		return
-	}
-	if canceled {
-		e.core.Runner.Cancel(id, perdure.CauseCanceled)
-	}
 }
 
 // run is the work. It runs in the goroutine in which the tool waits, so its frame holds no large
 // value but the environment of the tool.
 func (r *taskRun) run(ctx context.Context) tool.Result {
-	defer r.sink.close()
+	defer r.sink.Close()
 	env, own := r.env()
 	env.Trace = r.caller.Owner.Traceparent(ctx)
 	return r.e.environment.RunMasked(ctx, r.target, environment.MaskedArgs{Recorded: r.row.Args, Own: own}, *env, func(env tool.Env) tool.Result {
-		if r.start != freshTask {
+		if r.start != FreshTask {
 			if result, done := r.resume(ctx, env); done {
 				return result
 			}
@@ -149,10 +73,6 @@ func (r *taskRun) run(ctx context.Context) tool.Result {
 		}
 		return background.RunBackground(ctx, env.Call, env, env.Report())
 	})
-}
-
-func noExecutor(name string) tool.Result {
-	return tool.Failf("Tool declared background support but has no background executor: %s", name)
 }
 
 // resume continues what an earlier attempt left. Not done: the tool must be run.
@@ -188,7 +108,7 @@ func (r *taskRun) resume(ctx context.Context, env tool.Env) (result tool.Result,
 func (r *taskRun) AskingTask() (perdure.Task, error) { return r.task, nil }
 
 // Link implements tool.Remote: it names the remote task that does the work.
-func (r *taskRun) Link(ctx context.Context, id string) error { return r.e.linkRemote(ctx, r.task, id) }
+func (r *taskRun) Link(ctx context.Context, id string) error { return r.e.LinkRemote(ctx, r.task, id) }
 
 func (r *taskRun) call() tool.Call { return core.ToolCall(r.row, r.task.DeadlineAt) }
 
@@ -210,12 +130,12 @@ func (r *taskRun) env() (*tool.Env, *redact.Set) {
 
 // end is called by the runner when the work has ended.
 func (r *taskRun) end(end dispatch.End) {
-	if core.LeftForRestart(end) || end.Cause == perdure.CauseSuperseded || r.e.endsWithChild(r.task) {
+	if core.LeftForRestart(end) || end.Cause == perdure.CauseSuperseded || r.e.EndsWithChild(r.task) {
 		return // left for the next start, owned by another worker, or ended by the subagent's own session
 	}
-	v := r.e.judgeTask(r.task, r.row, end.Result, end)
+	v := r.e.Judge(r.task, r.row, end.Result, end)
 	v.noOutput = !end.DidNotStop && r.sink.noOutput()
-	r.e.endTask(context.Background(), r.task, r.row, v)
+	r.e.End(context.Background(), r.task, r.row, v)
 }
 
 // kill does nothing once another worker may own the task: its process has the same key.
@@ -225,16 +145,96 @@ func (r *taskRun) kill(force bool) {
 	}
 }
 
-// startingTasks holds the tasks that a commit of this process is starting and whose work cannot be
+// Run hands one attempt of a task to the runner, which carries it to its end.
+func (ts *Tasks) Run(c Claimed, start taskStart) {
+	target, ok := ts.toolset.Find(c.Task.Tool)
+	if !ok || c.Owner == nil {
+		ts.Starting.Drop(c.Task.ID)
+		ts.core.Log.Error("task not startable", "task", c.Task.ID, "tool", c.Task.Tool, "session", c.Task.Session)
+		ts.core.Group.Go(func() {
+			ts.End(context.Background(), c.Task, c.Row,
+				ts.Judge(c.Task, c.Row, tool.Internal(perdure.NotFound), dispatch.End{}))
+		})
+		return
+	}
+	if c.Task.Trace != c.Owner.Trace { // what it starts belongs to the same trace
+		traced := *c.Owner
+		traced.Trace, c.Owner = c.Task.Trace, &traced
+	}
+	run := &taskRun{e: ts, task: c.Task, row: c.Row, start: start, target: target}
+	run.caller = environment.Caller{Owner: c.Owner, At: c.Owner.Created, Turn: c.Row.Turn, Call: c.Row.Key.Call, Read: true}
+	run.dialog.e, run.dialog.by = ts, run
+	run.sink.init(ts, &run.task, c.logBytes)
+	work := dispatch.Work{
+		ID: string(c.Task.ID), Session: c.Task.Session, Turn: c.Task.Turn,
+		Lane: perdure.Background, Deadline: c.Task.DeadlineAt,
+		Stall: target.Spec().Stall, OutsideSessionSlots: c.Task.OutsideSessionSlots(), Run: run.run, End: run.end, SlotReleased: ts.core.SlotFreed,
+	}
+	if _, ok := target.(tool.Killer); ok {
+		work.Kill = run.kill
+	}
+	if ts.core.Shared {
+		ts.running.Store(c.Task.ID, run)
+		work.SlotReleased = func() {
+			ts.running.CompareAndDelete(run.task.ID, run)
+			ts.core.SlotFreed()
+		}
+	}
+	ts.launch(ts.core.Telemetry.Work(work, telemetry.Execution{Call: run.row, Task: run.task, Arguments: run.row.Args}))
+}
+
+// launch starts a task's work. It waits for work of an earlier attempt that has not returned yet. A
+// cancel that was requested before the work could be canceled is passed on now.
+func (ts *Tasks) launch(work dispatch.Work) {
+	if !ts.core.LeaseHeld() { // another worker may run it by now
+		ts.afterStart(work.ID, fmt.Errorf("%w: the lease has expired", perdure.Lost))
+		return
+	}
+	err := ts.core.Runner.Start(work)
+	if errors.Is(err, perdure.Conflict) {
+		ts.core.Group.Go(func() {
+			defer ts.Starting.Drop(perdure.TaskID(work.ID))
+			for errors.Is(err, perdure.Conflict) {
+				select {
+				case <-time.After(sinkFlush):
+					err = ts.core.Runner.Start(work)
+				case <-ts.core.Runner.Done():
+					return
+				}
+			}
+			ts.afterStart(work.ID, err)
+		})
+		return
+	}
+	ts.afterStart(work.ID, err)
+}
+
+// afterStart passes on a cancel that came before the work could be canceled.
+func (ts *Tasks) afterStart(id string, err error) {
+	canceled := ts.Starting.Drop(perdure.TaskID(id))
+	if err != nil {
+		ts.core.Log.Warn("task left for the next start", "task", id, "error", err)
+		return
+	}
+	if canceled {
+		ts.core.Runner.Cancel(id, perdure.CauseCanceled)
+	}
+}
+
+func noExecutor(name string) tool.Result {
+	return tool.Failf("Tool declared background support but has no background executor: %s", name)
+}
+
+// StartingTasks holds the tasks that a commit of this process is starting and whose work cannot be
 // canceled yet, so that a cancel in between is not missed. The zero value is empty. Safe for
 // concurrent use.
-type startingTasks struct {
+type StartingTasks struct {
 	mu       sync.Mutex
 	canceled map[perdure.TaskID]bool // guarded by mu
 }
 
-// add is called before the commit. Adding a task again clears its cancel.
-func (s *startingTasks) add(id perdure.TaskID) {
+// Add is called before the commit. Adding a task again clears its cancel.
+func (s *StartingTasks) Add(id perdure.TaskID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.canceled == nil {
@@ -244,7 +244,7 @@ func (s *startingTasks) add(id perdure.TaskID) {
 }
 
 // cancel records a cancel that found no work.
-func (s *startingTasks) cancel(id perdure.TaskID) {
+func (s *StartingTasks) cancel(id perdure.TaskID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ok := s.canceled[id]; ok {
@@ -253,15 +253,15 @@ func (s *startingTasks) cancel(id perdure.TaskID) {
 }
 
 // has reports whether the task is being started.
-func (s *startingTasks) has(id perdure.TaskID) bool {
+func (s *StartingTasks) has(id perdure.TaskID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, ok := s.canceled[id]
 	return ok
 }
 
-// drop removes the task and reports whether a cancel came. Dropping an unknown task does nothing.
-func (s *startingTasks) drop(id perdure.TaskID) (canceled bool) {
+// Drop removes the task and reports whether a cancel came. Dropping an unknown task does nothing.
+func (s *StartingTasks) Drop(id perdure.TaskID) (canceled bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	canceled = s.canceled[id]

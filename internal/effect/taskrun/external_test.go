@@ -1,4 +1,4 @@
-package effect
+package taskrun
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect/core"
+	"github.com/perdure/perdure/internal/effect/effecttest"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
@@ -30,7 +31,7 @@ func TestExternalAgentIsNotBegunAgain(t *testing.T) {
 				runs <- struct{}{}
 				return "ok", nil
 			}))
-			task := stored(t, e, id, "elsewhere")
+			task := effecttest.Running(t, e.core.Store, id, "elsewhere")
 			err := e.core.Store.InTx(t.Context(), func(tx store.Tx) error {
 				left := perdure.Call{Key: task.LedgerKey(), Task: task.ID, Attempt: 1, Tool: task.Tool,
 					Args: []byte("{}"), Class: class, Token: core.NewToken(), Worker: "worker_dead"}

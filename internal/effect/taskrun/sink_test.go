@@ -1,4 +1,4 @@
-package effect
+package taskrun
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/effect/effecttest"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/faulty"
 )
@@ -24,10 +25,10 @@ func TestSinkKeepsOutputOverFaults(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					e, id := bed(t, nil)
-					task := stored(t, e, id, "x")
+					task := effecttest.Running(t, e.core.Store, id, "x")
 					e.core.Store = faulty.New(e.core.Store, faulty.Nth("InTx", n, faulty.Fault{Act: act}))
 					e.core.Work = e.core.Store
-					sink := e.newTaskSink(task, 0)
+					sink := e.NewSink(task, 0)
 					want := ""
 					for line := range 40 {
 						text := fmt.Sprintf("line %d\n", line)
@@ -37,7 +38,7 @@ func TestSinkKeepsOutputOverFaults(t *testing.T) {
 							pass(t)
 						}
 					}
-					sink.close()
+					sink.Close()
 
 					got := ""
 					err := e.core.Store.View(context.Background(), func(r store.Reader) error {
@@ -69,17 +70,17 @@ func pass(t *testing.T) {
 func TestSinkOfASupersededAttempt(t *testing.T) {
 	t.Parallel()
 	e, id := bed(t, nil)
-	task := stored(t, e, id, "x")
+	task := effecttest.Running(t, e.core.Store, id, "x")
 	err := e.core.Store.InTx(t.Context(), func(tx store.Tx) error {
-		_, err := tx.Tasks().Update(id, task.ID, perdure.TaskUpdate{Attempt: 1, IncrementAttempt: true, Worker: testWorker})
+		_, err := tx.Tasks().Update(id, task.ID, perdure.TaskUpdate{Attempt: 1, IncrementAttempt: true, Worker: effecttest.Worker})
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	sink := e.newTaskSink(task, 0)
+	sink := e.NewSink(task, 0)
 	sink.Output("stdout", []byte("late"))
-	sink.close()
+	sink.Close()
 
 	err = e.core.Store.View(t.Context(), func(r store.Reader) error {
 		_, end, err := r.Tasks().ReadLog(task.ID, 0, 0)
@@ -97,11 +98,11 @@ func TestSinkOfASupersededAttempt(t *testing.T) {
 }
 
 // reported is a sink of a new task, and what is stored of its reports.
-func reported(t *testing.T) (sink *taskSink, read func() (perdure.Task, int64)) {
+func reported(t *testing.T) (sink *Sink, read func() (perdure.Task, int64)) {
 	t.Helper()
 	e, id := bed(t, nil)
-	task := stored(t, e, id, "x")
-	return e.newTaskSink(task, 0), func() (now perdure.Task, end int64) {
+	task := effecttest.Running(t, e.core.Store, id, "x")
+	return e.NewSink(task, 0), func() (now perdure.Task, end int64) {
 		err := e.core.Store.View(context.Background(), func(r store.Reader) (err error) {
 			if now, err = r.Tasks().Get(id, task.ID); err != nil {
 				return err
@@ -146,7 +147,7 @@ func TestSinkWritesAfterASilence(t *testing.T) {
 			}
 		}
 		sink.Output("stdout", []byte("last"))
-		sink.close()
+		sink.Close()
 
 		if task, end := read(); end != 19 || task.LogBytes != 19 {
 			t.Errorf("after the end the log has %d bytes, the row says %d", end, task.LogBytes)
@@ -182,7 +183,7 @@ func TestSinkProgressIsRare(t *testing.T) {
 		after(t, time.Second)
 		sink.Artifact(perdure.Artifact{Name: "two"})
 		sink.Progress(201, 0, "end")
-		sink.close()
+		sink.Close()
 
 		if task, _ := read(); *task.Progress.Current != 201 || len(task.Artifacts) != 2 {
 			t.Errorf("got %v and %v", *task.Progress.Current, task.Artifacts)
@@ -207,7 +208,7 @@ func TestSinkHoldsBackWhatIsTooMuch(t *testing.T) {
 		if sink.size > 2*sinkMax {
 			t.Errorf("%d bytes wait", sink.size)
 		}
-		sink.close()
+		sink.Close()
 		if _, end := read(); end != 10*(sinkMax/2+1) {
 			t.Errorf("the log has %d bytes", end)
 		}

@@ -1,4 +1,4 @@
-package effect
+package taskrun
 
 import (
 	"bytes"
@@ -74,16 +74,16 @@ func readBackResult(ended perdure.Task, unknown bool, result perdure.ToolResult)
 	return &r
 }
 
-// AwaitTaskEnd returns a channel that receives a task when an attempt of it ends in this process,
+// AwaitEnd returns a channel that receives a task when an attempt of it ends in this process,
 // after the commit of that end. Other ends of a task, and its questions, are only in the journal.
 // Call leave to end the wait.
-func (e *Effects) AwaitTaskEnd(id perdure.TaskID) (ended <-chan TaskEnd, leave func()) {
-	return e.endWaiters.wait(id)
+func (ts *Tasks) AwaitEnd(id perdure.TaskID) (ended <-chan TaskEnd, leave func()) {
+	return ts.endWaiters.wait(id)
 }
 
 // IsRunning reports whether a task's work runs in this process, so that AwaitTaskEnd will report
 // its end unless it has just ended. Work that waits for an answer does not count.
-func (e *Effects) IsRunning(id perdure.TaskID) bool {
-	work := e.records.WorkID(id)
-	return e.core.Runner.Running(work) && !e.core.Runner.Paused(work)
+func (ts *Tasks) IsRunning(id perdure.TaskID) bool {
+	work := ts.records.WorkID(id)
+	return ts.core.Runner.Running(work) && !ts.core.Runner.Paused(work)
 }

@@ -1,4 +1,4 @@
-package effect
+package taskrun
 
 import (
 	"context"
@@ -19,17 +19,17 @@ import (
 // After a full batch there may be more.
 const TakeOverBatch = 50
 
-// TakeOverTasks takes over the live tasks whose workers are dead, and returns how many it took
+// TakeOver takes over the live tasks whose workers are dead, and returns how many it took
 // over. It is part of every start, not only after a crash.
-func (e *Effects) TakeOverTasks(ctx context.Context) (int, error) {
+func (ts *Tasks) TakeOver(ctx context.Context) (int, error) {
 	var tasks []perdure.Task
 	live := []perdure.TaskState{perdure.TaskRunning, perdure.TaskAwaitingInput}
-	err := e.core.Store.View(ctx, func(r store.Reader) (err error) {
-		tasks, err = r.Tasks().List(store.TaskFilter{States: live, ExceptWorker: e.core.Worker})
+	err := ts.core.Store.View(ctx, func(r store.Reader) (err error) {
+		tasks, err = r.Tasks().List(store.TaskFilter{States: live, ExceptWorker: ts.core.Worker})
 		alive := map[perdure.WorkerID]bool{} // each worker is looked up once, however many tasks it has
 		tasks = slices.DeleteFunc(tasks, func(t perdure.Task) bool {
 			if _, known := alive[t.Worker]; !known {
-				alive[t.Worker] = e.core.OtherWorkerAlive(r, t.Worker)
+				alive[t.Worker] = ts.core.OtherWorkerAlive(r, t.Worker)
 			}
 			return t.Kind == perdure.KindMonitor || alive[t.Worker] // a monitor has no work
 		})
@@ -44,16 +44,16 @@ func (e *Effects) TakeOverTasks(ctx context.Context) (int, error) {
 		if waits { // it resumes when it is answered
 			continue
 		}
-		if e.core.Shared && taken >= TakeOverBatch {
+		if ts.core.Shared && taken >= TakeOverBatch {
 			break // the next pass continues
 		}
-		err := e.takeOverTask(ctx, task)
+		err := ts.takeOverTask(ctx, task)
 		switch {
 		case errors.Is(err, perdure.Lost): // another worker was faster
 		case store.Broken(err) || ctx.Err() != nil && err != nil:
 			return taken, fmt.Errorf("take over task %s: %w", task.ID, err)
 		case err != nil: // the other tasks continue; the next pass tries this one again
-			e.core.Log.Error("task not taken over", "task", task.ID, "error", tool.Chain(err))
+			ts.core.Log.Error("task not taken over", "task", task.ID, "error", tool.Chain(err))
 		default:
 			taken++
 		}
@@ -62,38 +62,38 @@ func (e *Effects) TakeOverTasks(ctx context.Context) (int, error) {
 }
 
 // takeOverTask judges what becomes of one task, and does it.
-func (e *Effects) takeOverTask(ctx context.Context, task perdure.Task) error {
+func (ts *Tasks) takeOverTask(ctx context.Context, task perdure.Task) error {
 	if task.Links.ChildSession != "" {
-		return e.adoptSubagentTask(ctx, task)
+		return ts.subagents.Adopt(ctx, task)
 	}
-	c, err := e.readLeftTask(ctx, task)
+	c, err := ts.readLeftTask(ctx, task)
 	if err != nil {
 		return err
 	}
-	target, known := e.toolset.Find(task.Tool)
+	target, known := ts.toolset.Find(task.Tool)
 	found := perdure.OrphanedCall{
 		StopRequested: task.CancelRequested(), Class: task.Class,
-		Executions: task.Executions, MaxExecutions: e.core.MaxExecutions,
+		Executions: task.Executions, MaxExecutions: ts.core.MaxExecutions,
 	}
 	if known {
 		found.Class = task.Class.Stricter(target.Spec().Class)
 		_, found.Reattach = target.(tool.Reattacher)
-		found = e.environment.Inspect(ctx, found, target, core.ToolCall(c.row, task.DeadlineAt))
+		found = ts.environment.Inspect(ctx, found, target, core.ToolCall(c.Row, task.DeadlineAt))
 	}
 	how := found.TakeOver()
-	e.core.Log.Info("task taken over", "task", task.ID, "tool", task.Tool, "class", task.Class,
+	ts.core.Log.Info("task taken over", "task", task.ID, "tool", task.Tool, "class", task.Class,
 		"attempt", task.Attempt+1, "how", how)
-	return e.resumeTask(ctx, c, how)
+	return ts.resumeTask(ctx, c, how)
 }
 
 // readLeftTask reads what the previous worker of a task left.
-func (e *Effects) readLeftTask(ctx context.Context, task perdure.Task) (claimedTask, error) {
-	c := claimedTask{task: task}
-	err := e.core.Store.View(ctx, func(r store.Reader) (err error) {
-		if c.row, err = r.Calls().Get(task.LedgerKey()); err != nil {
+func (ts *Tasks) readLeftTask(ctx context.Context, task perdure.Task) (Claimed, error) {
+	c := Claimed{Task: task}
+	err := ts.core.Store.View(ctx, func(r store.Reader) (err error) {
+		if c.Row, err = r.Calls().Get(task.LedgerKey()); err != nil {
 			return err
 		}
-		c.owner, err = core.ReadOwner(r, task.Session)
+		c.Owner, err = core.ReadOwner(r, task.Session)
 		if errors.Is(err, perdure.NotFound) || errors.Is(err, perdure.Invalid) {
 			return nil // nothing can run the task; reattachRefusal reports why
 		}
@@ -101,7 +101,7 @@ func (e *Effects) readLeftTask(ctx context.Context, task perdure.Task) (claimedT
 			return err
 		}
 		row, err := r.Sessions().Get(task.Session)
-		c.owner.Of(row)
+		c.Owner.Of(row)
 		return err
 	})
 	return c, err
@@ -109,111 +109,111 @@ func (e *Effects) readLeftTask(ctx context.Context, task perdure.Task) (claimedT
 
 // resumeTask makes this worker the owner, by a compare-and-set of the attempt, and continues as
 // judged.
-func (e *Effects) resumeTask(ctx context.Context, c claimedTask, how perdure.TakeOver) error {
+func (ts *Tasks) resumeTask(ctx context.Context, c Claimed, how perdure.TakeOver) error {
 	runs := how == perdure.TakeOverRunAgain || how == perdure.TakeOverFirstRun || how == perdure.TakeOverReattach || how == perdure.TakeOverReconcile
 	refused := ""
 	if runs {
-		refused = e.reattachRefusal(c)
+		refused = ts.reattachRefusal(c)
 	}
-	if refused == "" && how == perdure.TakeOverRunAgain && c.task.Kind == perdure.KindExternalAgent {
+	if refused == "" && how == perdure.TakeOverRunAgain && c.Task.Kind == perdure.KindExternalAgent {
 		refused = remoteUnknown
 	}
-	if runs && refused == "" && how != perdure.TakeOverAdopt && e.noFreeSlot(c.task) {
-		return e.queueTask(ctx, c, how)
+	if runs && refused == "" && how != perdure.TakeOverAdopt && ts.noFreeSlot(c.Task) {
+		return ts.queueTask(ctx, c, how)
 	}
 	again := refused == "" && (how == perdure.TakeOverRunAgain || how == perdure.TakeOverFirstRun)
 	if again {
-		if err := e.prepareTask(ctx, c.task, c.task.Executions+1); err != nil {
+		if err := ts.Prepare(ctx, c.Task, c.Task.Executions+1); err != nil {
 			return err
 		}
 	}
-	canceled := c.task.CancelRequested()
-	c, err := e.acquireTask(ctx, c, how, again)
+	canceled := c.Task.CancelRequested()
+	c, err := ts.acquireTask(ctx, c, how, again)
 	if err != nil {
 		return err
 	}
-	if c.task.CancelRequested() && !canceled {
+	if c.Task.CancelRequested() && !canceled {
 		how = perdure.TakeOverStop // canceled between the look and the commit
 	}
 	if refused != "" {
-		e.starting.drop(c.task.ID)
-		e.core.Group.Go(func() {
-			e.endTask(context.WithoutCancel(ctx), c.task, c.row,
-				e.judgeTask(c.task, c.row, refusedTakeOver(c.task, refused), dispatch.End{}))
+		ts.Starting.Drop(c.Task.ID)
+		ts.core.Group.Go(func() {
+			ts.End(context.WithoutCancel(ctx), c.Task, c.Row,
+				ts.Judge(c.Task, c.Row, refusedTakeOver(c.Task, refused), dispatch.End{}))
 		})
 	} else {
-		e.continueTask(ctx, c, how)
+		ts.continueTask(ctx, c, how)
 	}
-	e.core.Wake(c.task.Session)
+	ts.core.Wake(c.Task.Session)
 	return nil
 }
 
 // acquireTask acquires the task and its ledger row in one commit, with the next attempt number and
 // a fresh token. It also succeeds if the commit is stored and only its answer was lost.
-func (e *Effects) acquireTask(ctx context.Context, left claimedTask, how perdure.TakeOver,
-	again bool) (owned claimedTask, err error) {
-	e.starting.add(left.task.ID)
-	err = e.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
-		owned, err = e.acquireTaskIn(tx, left, how, again)
+func (ts *Tasks) acquireTask(ctx context.Context, left Claimed, how perdure.TakeOver,
+	again bool) (owned Claimed, err error) {
+	ts.Starting.Add(left.Task.ID)
+	err = ts.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
+		owned, err = ts.acquireTaskIn(tx, left, how, again)
 		return err
 	})
-	if err != nil && e.ownsClaim(ctx, owned.row) {
+	if err != nil && ts.OwnsClaim(ctx, owned.Row) {
 		err = nil
 	}
 	if err != nil {
-		e.starting.drop(left.task.ID)
+		ts.Starting.Drop(left.Task.ID)
 	}
 	return owned, err
 }
 
 // acquireTaskIn is the commit of acquireTask.
-func (e *Effects) acquireTaskIn(tx store.Tx, left claimedTask, how perdure.TakeOver, again bool) (claimedTask, error) {
+func (ts *Tasks) acquireTaskIn(tx store.Tx, left Claimed, how perdure.TakeOver, again bool) (Claimed, error) {
 	u := perdure.TaskUpdate{
-		Attempt: left.task.Attempt, IncrementAttempt: true, Worker: e.core.Worker, StartsExecution: again,
-		Detail: fmt.Sprintf("re-attached (attempt %d)", left.task.Attempt+1),
+		Attempt: left.Task.Attempt, IncrementAttempt: true, Worker: ts.core.Worker, StartsExecution: again,
+		Detail: fmt.Sprintf("re-attached (attempt %d)", left.Task.Attempt+1),
 	}
-	if left.task.State == perdure.TaskQueued { // so that no other worker starts it from the queue
+	if left.Task.State == perdure.TaskQueued { // so that no other worker starts it from the queue
 		u.State = perdure.TaskRunning
 	}
 	// The deadline is that of the attempt: time in which nothing ran does not count.
 	if _, runs := startOf(how); runs && how != perdure.TakeOverAdopt {
-		u.DeadlineAt = tx.Now().Add(e.toolset.DeadlineOf(left.task))
+		u.DeadlineAt = tx.Now().Add(ts.toolset.DeadlineOf(left.Task))
 	}
-	change, err := e.records.Update(tx, left.task, u, perdure.TaskReattached{Attempt: left.task.Attempt + 1, How: how})
+	change, err := ts.records.Update(tx, left.Task, u, perdure.TaskReattached{Attempt: left.Task.Attempt + 1, How: how})
 	if err == nil && change.Answer != perdure.Updated {
 		err = perdure.Lost
 	}
 	if err != nil {
-		return claimedTask{}, err
+		return Claimed{}, err
 	}
-	left.task = change.Task
+	left.Task = change.Task
 	return takeOverRow(tx, left, how)
 }
 
 // takeOverRow completes the take-over: a mark in the log, and the ledger row under a fresh token.
-func takeOverRow(tx store.Tx, c claimedTask, how perdure.TakeOver) (claimedTask, error) {
-	old := c.row
-	c.row.Token, c.row.Worker = core.NewToken(), ownerAfter(how, old.Worker, c.task.Worker)
-	c.row.Attempt, c.row.Executions = c.task.Attempt, c.task.Executions
+func takeOverRow(tx store.Tx, c Claimed, how perdure.TakeOver) (Claimed, error) {
+	old := c.Row
+	c.Row.Token, c.Row.Worker = core.NewToken(), OwnerAfter(how, old.Worker, c.Task.Worker)
+	c.Row.Attempt, c.Row.Executions = c.Task.Attempt, c.Task.Executions
 	var note []byte
 	if how == perdure.TakeOverRunAgain { // the log may hold output of an earlier attempt
-		note = fmt.Appendf(nil, "attempt %d\n", c.task.Attempt)
+		note = fmt.Appendf(nil, "attempt %d\n", c.Task.Attempt)
 	}
-	offset, err := tx.Tasks().AppendLog(c.task.ID, c.task.Attempt, "system", note)
+	offset, err := tx.Tasks().AppendLog(c.Task.ID, c.Task.Attempt, "system", note)
 	if err != nil {
-		return claimedTask{}, err
+		return Claimed{}, err
 	}
 	c.logBytes = offset + int64(len(note))
-	return c, tx.Calls().TakeOver(old, c.row)
+	return c, tx.Calls().TakeOver(old, c.Row)
 }
 
-// ownerAfter returns the worker that the ledger row of a call names after its take-over.
+// OwnerAfter returns the worker that the ledger row of a call names after its take-over.
 //
 // A call whose execution continues or starts gets the new owner. While it is still open what became
 // of the call, the row keeps the dead owner: the token already fences every write of that owner,
 // and the same call is not made a second time before the outcome is recorded (see
 // perdure.Call.Withholds).
-func ownerAfter(how perdure.TakeOver, dead, next perdure.WorkerID) perdure.WorkerID {
+func OwnerAfter(how perdure.TakeOver, dead, next perdure.WorkerID) perdure.WorkerID {
 	switch how {
 	case perdure.TakeOverAdopt, perdure.TakeOverReattach, perdure.TakeOverRunAgain, perdure.TakeOverFirstRun:
 		return next
@@ -225,26 +225,26 @@ func ownerAfter(how perdure.TakeOver, dead, next perdure.WorkerID) perdure.Worke
 // judged to run again loses its worker, and starts from the queue like any other. A task whose tool
 // must be asked first keeps its dead worker, and is judged again when it has a slot. A cancel in
 // the meantime ends it in the queue.
-func (e *Effects) queueTask(ctx context.Context, left claimedTask, how perdure.TakeOver) error {
-	if left.task.State == perdure.TaskQueued {
+func (ts *Tasks) queueTask(ctx context.Context, left Claimed, how perdure.TakeOver) error {
+	if left.Task.State == perdure.TaskQueued {
 		return nil // it is queued already
 	}
 	u := perdure.TaskUpdate{
-		Attempt: left.task.Attempt, IncrementAttempt: true, State: perdure.TaskQueued, Worker: left.task.Worker,
-		Detail: fmt.Sprintf("re-attached (attempt %d)", left.task.Attempt+1),
+		Attempt: left.Task.Attempt, IncrementAttempt: true, State: perdure.TaskQueued, Worker: left.Task.Worker,
+		Detail: fmt.Sprintf("re-attached (attempt %d)", left.Task.Attempt+1),
 	}
 	if how == perdure.TakeOverRunAgain || how == perdure.TakeOverFirstRun {
 		u.Worker = ""
 	}
-	err := e.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
-		now, err := taskrecord.Owned(tx.Reader(), left.task)
+	err := ts.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+		now, err := taskrecord.Owned(tx.Reader(), left.Task)
 		if err == nil && now.CancelRequested() {
 			err = fmt.Errorf("%w: a cancel was requested", perdure.Lost) // the next pass sees the cancel
 		}
 		if err != nil {
 			return err
 		}
-		change, err := e.records.Update(tx, left.task, u, perdure.TaskReattached{Attempt: left.task.Attempt + 1, How: how})
+		change, err := ts.records.Update(tx, left.Task, u, perdure.TaskReattached{Attempt: left.Task.Attempt + 1, How: how})
 		if err == nil && change.Answer != perdure.Updated {
 			err = perdure.Lost
 		}
@@ -252,35 +252,35 @@ func (e *Effects) queueTask(ctx context.Context, left claimedTask, how perdure.T
 			return err
 		}
 		c := left
-		c.task = change.Task
+		c.Task = change.Task
 		_, err = takeOverRow(tx, c, how)
 		return err
 	})
-	e.core.Wake(left.task.Session)
+	ts.core.Wake(left.Task.Session)
 	return err
 }
 
 // continueTask continues a task that this worker owns now.
-func (e *Effects) continueTask(ctx context.Context, c claimedTask, how perdure.TakeOver) {
+func (ts *Tasks) continueTask(ctx context.Context, c Claimed, how perdure.TakeOver) {
 	start, runs := startOf(how)
 	if runs {
-		e.runTask(c, start)
+		ts.Run(c, start)
 		return
 	}
-	task, row := c.task, c.row
-	e.starting.drop(task.ID)
+	task, row := c.Task, c.Row
+	ts.Starting.Drop(task.ID)
 	switch how {
 	case perdure.TakeOverStop, perdure.TakeOverTimeout:
-		e.core.Group.Go(func() { e.stopTask(context.WithoutCancel(ctx), task, row, how) })
+		ts.core.Group.Go(func() { ts.stopTask(context.WithoutCancel(ctx), task, row, how) })
 	case perdure.TakeOverGiveUp:
 		gone := tool.Error("worker heartbeat stopped")
 		gone.ErrorKind = perdure.ErrorOrphaned
-		v := e.judgeTask(task, row, gone, dispatch.End{})
-		v.update.Detail = fmt.Sprintf("gave up after %d executions", row.Executions)
-		e.core.Group.Go(func() { e.endTask(context.WithoutCancel(ctx), task, row, v) })
+		v := ts.Judge(task, row, gone, dispatch.End{})
+		v.Update.Detail = fmt.Sprintf("gave up after %d executions", row.Executions)
+		ts.core.Group.Go(func() { ts.End(context.WithoutCancel(ctx), task, row, v) })
 	default:
-		e.core.Group.Go(func() {
-			e.endTask(context.WithoutCancel(ctx), task, row, e.judgeTask(task, row, core.UnknownResult(), dispatch.End{}))
+		ts.core.Group.Go(func() {
+			ts.End(context.WithoutCancel(ctx), task, row, ts.Judge(task, row, core.UnknownResult(), dispatch.End{}))
 		})
 	}
 }
@@ -291,36 +291,36 @@ func startOf(how perdure.TakeOver) (start taskStart, runs bool) {
 	case perdure.TakeOverAdopt:
 		return adoptedTask, true
 	case perdure.TakeOverRunAgain, perdure.TakeOverFirstRun:
-		return freshTask, true
+		return FreshTask, true
 	case perdure.TakeOverReattach:
 		return reattachedTask, true
 	case perdure.TakeOverReconcile:
 		return reconciledTask, true
 	}
-	return freshTask, false
+	return FreshTask, false
 }
 
 // stopTask stops what a dead attempt left running, and ends the task.
-func (e *Effects) stopTask(ctx context.Context, task perdure.Task, row perdure.Call, how perdure.TakeOver) {
+func (ts *Tasks) stopTask(ctx context.Context, task perdure.Task, row perdure.Call, how perdure.TakeOver) {
 	end := dispatch.End{Cause: perdure.CauseCanceled, SignalledAt: time.Now()}
 	if how == perdure.TakeOverTimeout {
 		end.Cause = perdure.CauseDeadline
 	}
-	target, _ := e.toolset.Find(task.Tool)
+	target, _ := ts.toolset.Find(task.Tool)
 	if survivor, ok := target.(tool.Adoptable); ok {
-		if err := e.core.Guarded("stop", func() error {
+		if err := ts.core.Guarded("stop", func() error {
 			return survivor.Stop(ctx, core.ToolCall(row, time.Time{}))
 		}); err != nil {
-			e.core.Log.Error("process of a dead attempt not stopped", "task", task.ID, "error", tool.Chain(err))
+			ts.core.Log.Error("process of a dead attempt not stopped", "task", task.ID, "error", tool.Chain(err))
 			end.DidNotStop = true
 		}
 	}
 	end.ReturnedAt = time.Now()
-	v := e.judgeTask(task, row, core.CauseResult(end.Cause, row), end)
+	v := ts.Judge(task, row, core.CauseResult(end.Cause, row), end)
 	if how == perdure.TakeOverStop && !end.DidNotStop && !task.Class.Repeatable() {
-		v.update.Detail = "effects before the cancel are unknown"
+		v.Update.Detail = "effects before the cancel are unknown"
 	}
-	e.endTask(ctx, task, row, v)
+	ts.End(ctx, task, row, v)
 }
 
 // refusedTakeOver is the end of a task that cannot be resumed; an at_most_once task is unknown.
@@ -335,18 +335,18 @@ func refusedTakeOver(task perdure.Task, text string) tool.Result {
 
 // reattachRefusal returns why a task cannot be resumed; empty: it can. Texts and order are those of
 // the specification (RC15).
-func (e *Effects) reattachRefusal(c claimedTask) string {
-	task := c.task
-	if files, _ := e.core.Files(task.Session); files == nil {
+func (ts *Tasks) reattachRefusal(c Claimed) string {
+	task := c.Task
+	if files, _ := ts.core.Files(task.Session); files == nil {
 		return "file store not available; cannot re-attach background run"
 	}
-	if c.owner == nil {
+	if c.Owner == nil {
 		return "task registry not available; cannot re-attach background run"
 	}
 	if task.Spec.Tool == "" {
 		return "background_tool spec missing 'tool' field; cannot re-attach"
 	}
-	target, ok := e.toolset.Find(task.Spec.Tool) // even if the agent may no longer see the tool: it could when the task started
+	target, ok := ts.toolset.Find(task.Spec.Tool) // even if the agent may no longer see the tool: it could when the task started
 	if !ok {
 		return fmt.Sprintf("tool '%s' not found in built-in registry; cannot re-attach", task.Spec.Tool)
 	}
@@ -362,18 +362,30 @@ func (e *Effects) reattachRefusal(c claimedTask) string {
 	return ""
 }
 
-// prepareTask makes the start ticket of a supervised run, before its claim.
-func (e *Effects) prepareTask(ctx context.Context, task perdure.Task, execution int) error {
-	target, _ := e.toolset.Find(task.Tool)
-	survivor, ok := target.(tool.Adoptable)
-	if !ok {
-		return nil
+// remoteUnknown is why the task of an external agent is not resumed: its remote task is not known,
+// so it may still be running somewhere.
+const remoteUnknown = "remote task id not known; cannot re-attach external agent"
+
+// EndsWithChild reports whether a task is that of a subagent whose session exists. Then the
+// subagent's journal decides how the task ends.
+func (ts *Tasks) EndsWithChild(task perdure.Task) bool {
+	if task.Kind != perdure.KindSubagent {
+		return false
 	}
-	key := task.LedgerKey()
-	call := tool.Call{Session: task.Session, ID: key.Call, Task: task.ID, Execution: execution, Tool: task.Tool,
-		Key: key.IdempotencyKey()}
-	if err := e.core.Guarded("prepare", func() error { return survivor.Prepare(ctx, call) }); err != nil {
-		return fmt.Errorf("prepare %s: %w", task.Tool, err)
-	}
-	return nil
+	var stored perdure.Task
+	err := ts.core.ReadBack(context.Background(), func(r store.Reader) (err error) {
+		stored, err = r.Tasks().Get(task.Session, task.ID)
+		return err
+	})
+	return err != nil || stored.Links.ChildSession != ""
+}
+
+// CallEnded reports whether the call that waited for a subagent has its result.
+func (ts *Tasks) CallEnded(ctx context.Context, task perdure.Task) bool {
+	var row perdure.Call
+	err := ts.core.Store.View(ctx, func(r store.Reader) (err error) {
+		row, err = r.Calls().Get(perdure.CallKey{Session: task.Session, Call: task.Call})
+		return err
+	})
+	return err == nil && row.State != perdure.CallRunning
 }

@@ -1,4 +1,4 @@
-package effect
+package taskrun
 
 import (
 	"bytes"
@@ -15,16 +15,16 @@ func TestResultContent(t *testing.T) {
 	large := `"` + strings.Repeat("x", resultLimitBytes) + `"`
 	for name, c := range map[string]struct {
 		result string
-		want   content
+		want   Content
 	}{
-		"small": {`{"a":[1]}`, content{[]byte("{\n  \"a\": [\n    1\n  ]\n}\n"), 23, false}},
-		"deep":  {deep, content{[]byte(deep), len(deep), false}},
-		"large": {large, content{nil, len(large), true}},
+		"small": {`{"a":[1]}`, Content{[]byte("{\n  \"a\": [\n    1\n  ]\n}\n"), 23, false}},
+		"deep":  {deep, Content{[]byte(deep), len(deep), false}},
+		"large": {large, Content{nil, len(large), true}},
 	} {
-		got := resultContent(json.RawMessage(c.result))
-		if got.bytes != c.want.bytes || got.cut != c.want.cut || !got.cut && !bytes.Equal(got.text, c.want.text) ||
-			got.cut && len(got.text) > 8192 {
-			t.Errorf("%s: %d bytes of %d, cut %t: %.60s", name, len(got.text), got.bytes, got.cut, got.text)
+		got := ResultContent(json.RawMessage(c.result))
+		if got.bytes != c.want.bytes || got.cut != c.want.cut || !got.cut && !bytes.Equal(got.Text, c.want.Text) ||
+			got.cut && len(got.Text) > 8192 {
+			t.Errorf("%s: %d bytes of %d, cut %t: %.60s", name, len(got.Text), got.bytes, got.cut, got.Text)
 		}
 	}
 }

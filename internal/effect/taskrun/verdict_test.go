@@ -1,4 +1,4 @@
-package effect
+package taskrun
 
 import (
 	"errors"
@@ -47,17 +47,17 @@ func TestVerdict(t *testing.T) {
 			t.Parallel()
 			e, _ := bed(t, nil)
 
-			v := e.judgeTask(perdure.Task{}, perdure.Call{Tool: "x"}, c.result, c.end)
+			v := e.Judge(perdure.Task{}, perdure.Call{Tool: "x"}, c.result, c.end)
 
-			if v.update.State != c.state || !strings.Contains(string(v.body.text), c.body) ||
-				strings.Contains(string(v.body.text), "secret") {
-				t.Errorf("got %s with %s", v.update.State, v.body.text)
+			if v.Update.State != c.state || !strings.Contains(string(v.body.Text), c.body) ||
+				strings.Contains(string(v.body.Text), "secret") {
+				t.Errorf("got %s with %s", v.Update.State, v.body.Text)
 			}
-			if (c.kind == "") != (v.update.Error == nil) || c.kind != "" && v.update.Error.Kind != c.kind {
-				t.Errorf("got error %+v, want kind %q", v.update.Error, c.kind)
+			if (c.kind == "") != (v.Update.Error == nil) || c.kind != "" && v.Update.Error.Kind != c.kind {
+				t.Errorf("got error %+v, want kind %q", v.Update.Error, c.kind)
 			}
-			if c.summary != "" && v.update.Summary != c.summary {
-				t.Errorf("got summary %q, want %q", v.update.Summary, c.summary)
+			if c.summary != "" && v.Update.Summary != c.summary {
+				t.Errorf("got summary %q, want %q", v.Update.Summary, c.summary)
 			}
 		})
 	}
@@ -72,21 +72,21 @@ func TestCancelCauseIsTyped(t *testing.T) {
 		"tool error with the word": tool.Error("canceled"),
 		"internal with the word":   tool.Internal(errors.New("canceled")),
 	} {
-		if v := e.judgeTask(perdure.Task{}, perdure.Call{}, r, end); v.update.State != perdure.TaskFailed {
-			t.Errorf("%s: got %s, want failed", text, v.update.State)
+		if v := e.Judge(perdure.Task{}, perdure.Call{}, r, end); v.Update.State != perdure.TaskFailed {
+			t.Errorf("%s: got %s, want failed", text, v.Update.State)
 		}
 	}
 	for text, r := range map[string]tool.Result{
 		"our cause":         tool.Internal(perdure.CauseCanceled),
 		"our cause wrapped": tool.Internal(errors.Join(errors.New("while reading"), perdure.CauseCanceled)),
 	} {
-		if v := e.judgeTask(perdure.Task{}, perdure.Call{}, r, end); v.update.State != perdure.TaskCanceled {
-			t.Errorf("%s: got %s, want canceled", text, v.update.State)
+		if v := e.Judge(perdure.Task{}, perdure.Call{}, r, end); v.Update.State != perdure.TaskCanceled {
+			t.Errorf("%s: got %s, want canceled", text, v.Update.State)
 		}
 	}
-	if v := e.judgeTask(perdure.Task{}, perdure.Call{}, tool.Internal(perdure.CauseCanceled),
-		dispatch.End{}); v.update.State != perdure.TaskFailed {
-		t.Errorf("nobody asked for it: got %s, want failed", v.update.State)
+	if v := e.Judge(perdure.Task{}, perdure.Call{}, tool.Internal(perdure.CauseCanceled),
+		dispatch.End{}); v.Update.State != perdure.TaskFailed {
+		t.Errorf("nobody asked for it: got %s, want failed", v.Update.State)
 	}
 }
 

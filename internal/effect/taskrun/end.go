@@ -1,4 +1,4 @@
-package effect
+package taskrun
 
 import (
 	"cmp"
@@ -15,54 +15,54 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// endTask ends an attempt. It writes the artifacts, and then the terminal state, result, ledger
+// End ends an attempt. It writes the artifacts, and then the terminal state, result, ledger
 // row, event and outbox row in one commit, fenced by the attempt. If the store cannot be reached,
 // it retries while this process runs; after that crash recovery decides.
-func (e *Effects) endTask(ctx context.Context, t perdure.Task, row perdure.Call, v verdict) {
+func (ts *Tasks) End(ctx context.Context, t perdure.Task, row perdure.Call, v Verdict) {
 	for attempt := 1; ; attempt++ {
-		ended, result, err := e.finishTask(ctx, t, row, v)
+		ended, result, err := ts.finishTask(ctx, t, row, v)
 		if err == nil {
 			if ended.State.Terminal() {
-				e.endWaiters.notify(TaskEnd{Task: ended, Result: readBackResult(ended, v.unknown, result)})
+				ts.endWaiters.notify(TaskEnd{Task: ended, Result: readBackResult(ended, v.unknown, result)})
 			}
 			break
 		}
 		if errors.Is(err, perdure.Lost) || store.Broken(err) || errors.Is(err, perdure.NotFound) {
-			e.core.Log.Warn("task end not recorded: another owner", "task", t.ID, "attempt", t.Attempt, "error", err)
+			ts.core.Log.Warn("task end not recorded: another owner", "task", t.ID, "attempt", t.Attempt, "error", err)
 			return
 		}
-		if !v.separateArtifacts && e.core.OwnFiles { // an artifact that cannot be written must not prevent the end
+		if !v.separateArtifacts && ts.core.OwnFiles { // an artifact that cannot be written must not prevent the end
 			v.separateArtifacts = true
 			continue
 		}
 		if errors.Is(err, perdure.Invalid) || errors.Is(err, perdure.Conflict) {
 			if v.replacement {
-				e.core.Log.Error("task end not recorded", "task", t.ID, "error", err)
+				ts.core.Log.Error("task end not recorded", "task", t.ID, "error", err)
 				return
 			}
-			e.core.Log.Error("task result refused by the store", "task", t.ID, "error", err)
-			v = e.judgeTask(t, row, tool.Internal(err), v.ended)
+			ts.core.Log.Error("task result refused by the store", "task", t.ID, "error", err)
+			v = ts.Judge(t, row, tool.Internal(err), v.ended)
 			v.replacement, v.separateArtifacts = true, true
 		}
-		e.core.Log.Warn("task end retried", "task", t.ID, "error", err)
+		ts.core.Log.Warn("task end retried", "task", t.ID, "error", err)
 		select {
 		case <-time.After(perdure.RetryDelay(attempt, 0, string(t.ID)) / 10):
-		case <-e.core.Runner.Done():
+		case <-ts.core.Runner.Done():
 			return
 		}
 	}
 	if !t.ReadByCaller() { // its session has nothing to do
-		e.core.Wake(t.Session)
+		ts.core.Wake(t.Session)
 	}
-	e.core.SlotFreed()
+	ts.core.SlotFreed()
 }
 
-// verdict is how an attempt ended, for the task's record and its artifacts.
-type verdict struct {
-	update perdure.TaskUpdate
+// Verdict is how an attempt ended, for the task's record and its artifacts.
+type Verdict struct {
+	Update perdure.TaskUpdate
 	// the full result; the ledger's is cut once it is known where the full one is stored
 	result            perdure.ToolResult
-	body              content // content of result.json
+	body              Content // content of result.json
 	tail              string  // last lines of output.log
 	raw               *string // replaces the log; nil: the log is used
 	code              *int    // exit code
@@ -73,47 +73,9 @@ type verdict struct {
 	separateArtifacts bool // artifacts are written before the end, each separately: not all of them can be written
 }
 
-// judgeTask derives the record of an attempt from how it ended.
-func (e *Effects) judgeTask(t perdure.Task, row perdure.Call, r tool.Result, end dispatch.End) verdict {
-	stopped := end.DidNotStop || end.Cause != "" && !r.IsSuccess() && dispatch.OnlyReportsCause(r)
-	if stopped {
-		r = core.CauseResult(end.Cause, row)
-	}
-	r, withheld := e.core.Gate().After(context.Background(), core.ToolCall(row, t.DeadlineAt), r)
-	record := e.environment.FullRecord(row, r)
-	v := verdict{result: record, raw: r.Raw, code: r.ExitCode, ended: end}
-	if withheld {
-		text := "[output withheld by tool policy]"
-		v.raw = &text
-	}
-	if t.FromCall() {
-		v.update.Result = perdure.ShortResult(record.Result, t.ArtifactDir()+"/result.json")
-	}
-	switch {
-	case stopped && end.Cause == perdure.CauseCanceled || r.ErrorKind == perdure.ErrorCanceled:
-		v.update.State, v.update.Summary, v.update.Detail = perdure.TaskCanceled, "Canceled by request.", "canceled"
-		v.tail, v.body = "\nCanceled by request.\n", shortContent(prettyJSON(map[string]string{"status": "canceled"}))
-		if end.DidNotStop { // whatever the work does from now on is refused
-			v.update.Detail, v.update.IncrementAttempt, v.update.Worker = "did not stop", true, e.core.Worker
-		}
-	case record.ErrorKind == perdure.ErrorUnknown:
-		v.unknown = true
-		v.update.State, v.update.Summary, v.update.Detail = perdure.TaskUnknown, "Outcome unknown.", "outcome unknown"
-		v.body = shortContent(prettyJSON(map[string]string{"status": "unknown"}))
-	case record.ConnectionRequired != "":
-		v.fail(perdure.ErrorTool, "Background tool requires connection setup: "+record.ConnectionRequired)
-	case record.IsError():
-		v.fail(record.ErrorKind, record.Error)
-	default:
-		v.update.State, v.update.Summary, v.update.Detail = perdure.TaskSucceeded, record.Brief(), "completed"
-		v.body = resultContent(record.Result)
-	}
-	return v
-}
-
 // ledgerResult returns the result for the ledger. A host that reads it by its handle gets the full
 // result; for a model it is cut, with the path of the full one.
-func (v verdict) ledgerResult(t perdure.Task, paths artifactPaths) perdure.ToolResult {
+func (v Verdict) ledgerResult(t perdure.Task, paths artifactPaths) perdure.ToolResult {
 	if t.ReadByCaller() && len(v.result.Result) <= resultLimitBytes {
 		return v.result
 	}
@@ -126,35 +88,73 @@ func (v verdict) ledgerResult(t perdure.Task, paths artifactPaths) perdure.ToolR
 
 // fail makes the record of a failure. The text in the task's row is cut, because the row is read
 // often; result.json has the full text.
-func (v *verdict) fail(kind perdure.ErrorKind, full string) {
+func (v *Verdict) fail(kind perdure.ErrorKind, full string) {
 	text := tool.Cut(perdure.Failed("", kind, full), tool.ResultLimit, "").Error
-	v.update.State, v.update.Summary, v.update.Detail = perdure.TaskFailed, text, "failed"
-	v.update.Error = &perdure.TaskError{Kind: kind, Message: text}
-	v.body = resultContent(prettyJSON(map[string]string{"status": "failed", "error": full}))
+	v.Update.State, v.Update.Summary, v.Update.Detail = perdure.TaskFailed, text, "failed"
+	v.Update.Error = &perdure.TaskError{Kind: kind, Message: text}
+	v.body = ResultContent(prettyJSON(map[string]string{"status": "failed", "error": full}))
+}
+
+// Judge derives the record of an attempt from how it ended.
+func (ts *Tasks) Judge(t perdure.Task, row perdure.Call, r tool.Result, end dispatch.End) Verdict {
+	stopped := end.DidNotStop || end.Cause != "" && !r.IsSuccess() && dispatch.OnlyReportsCause(r)
+	if stopped {
+		r = core.CauseResult(end.Cause, row)
+	}
+	r, withheld := ts.core.Gate().After(context.Background(), core.ToolCall(row, t.DeadlineAt), r)
+	record := ts.environment.FullRecord(row, r)
+	v := Verdict{result: record, raw: r.Raw, code: r.ExitCode, ended: end}
+	if withheld {
+		text := "[output withheld by tool policy]"
+		v.raw = &text
+	}
+	if t.FromCall() {
+		v.Update.Result = perdure.ShortResult(record.Result, t.ArtifactDir()+"/result.json")
+	}
+	switch {
+	case stopped && end.Cause == perdure.CauseCanceled || r.ErrorKind == perdure.ErrorCanceled:
+		v.Update.State, v.Update.Summary, v.Update.Detail = perdure.TaskCanceled, "Canceled by request.", "canceled"
+		v.tail, v.body = "\nCanceled by request.\n", shortContent(prettyJSON(map[string]string{"status": "canceled"}))
+		if end.DidNotStop { // whatever the work does from now on is refused
+			v.Update.Detail, v.Update.IncrementAttempt, v.Update.Worker = "did not stop", true, ts.core.Worker
+		}
+	case record.ErrorKind == perdure.ErrorUnknown:
+		v.unknown = true
+		v.Update.State, v.Update.Summary, v.Update.Detail = perdure.TaskUnknown, "Outcome unknown.", "outcome unknown"
+		v.body = shortContent(prettyJSON(map[string]string{"status": "unknown"}))
+	case record.ConnectionRequired != "":
+		v.fail(perdure.ErrorTool, "Background tool requires connection setup: "+record.ConnectionRequired)
+	case record.IsError():
+		v.fail(record.ErrorKind, record.Error)
+	default:
+		v.Update.State, v.Update.Summary, v.Update.Detail = perdure.TaskSucceeded, record.Brief(), "completed"
+		v.body = ResultContent(record.Result)
+	}
+	return v
 }
 
 // finishTask writes the artifacts and settles the task, both fenced by the attempt; in one commit
 // if files are stored in the store. It returns the task and its result as stored, or the zero task
 // if the task had ended before. Lost: another attempt owns the task.
-func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Call,
-	v verdict) (ended perdure.Task, result perdure.ToolResult, err error) {
-	ctx = e.core.Telemetry.InTask(ctx, t)
-	stored, begins, together := t, logPage{}, e.core.OwnFiles && !v.separateArtifacts
+func (ts *Tasks) finishTask(ctx context.Context, t perdure.Task, row perdure.Call,
+	v Verdict) (ended perdure.Task, result perdure.ToolResult, err error) {
+	ctx = ts.core.Telemetry.InTask(ctx, t)
+	stored, begins, together := t, logPage{}, ts.core.OwnFiles && !v.separateArtifacts
 	if !together || !v.noOutput { // otherwise everything is read in the commit
-		if stored, begins, err = e.ownedTask(ctx, t); err != nil {
+		if stored, begins, err = ts.ownedTask(ctx, t); err != nil {
 			return ended, result, err
 		}
 	}
-	u := v.update
+	u := v.Update
 	u.Attempt = t.Attempt
 	var files []tool.FileWrite
 	if !fitsRecord(t, v) {
-		files = e.artifacts(ctx, stored, v, begins)
+		files = ts.artifacts(ctx, stored, v, begins)
 	}
 	var paths artifactPaths
 	if !together {
 		missing := ""
-		if paths, missing, err = e.publish(stored, files); err != nil {
+		if paths, missing, err = ts.publish(stored, files); err != nil {
 			return ended, result, err
 		}
 		if missing != "" {
@@ -168,7 +168,7 @@ func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Ca
 	if u.State == perdure.TaskCanceled { // a cancel must work even on a full disk
 		ctx = store.Urgent(ctx)
 	}
-	err = e.core.Work.InTx(ctx, func(tx store.Tx) error {
+	err = ts.core.Work.InTx(ctx, func(tx store.Tx) error {
 		ended = perdure.Task{}
 		if together {
 			now, err := taskrecord.Owned(tx.Reader(), t)
@@ -176,16 +176,16 @@ func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Ca
 				return err
 			}
 			stored = now
-			if paths, err = e.publishInTx(tx, t, files); err != nil {
+			if paths, err = ts.publishInTx(tx, t, files); err != nil {
 				return err
 			}
 		}
 		u.ResultPath, u.LogPath = paths.result, paths.log
-		u, came, err := e.records.SuppressUnchanged(tx.Reader(), t, u, v.body.text)
+		u, came, err := ts.records.SuppressUnchanged(tx.Reader(), t, u, v.body.Text)
 		if err != nil {
 			return err
 		}
-		change, err := e.records.Update(tx, t, u, receiptFacts(stored, v.ended)...)
+		change, err := ts.records.Update(tx, t, u, receiptFacts(stored, v.ended)...)
 		switch {
 		case err != nil:
 			return err
@@ -194,10 +194,10 @@ func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Ca
 		case change.Answer == perdure.UpdateSettled || !change.Ended:
 			return nil // it ended before: the first terminal write wins
 		}
-		if err := e.records.VoidApprovals(tx, t, "runtime", ""); err != nil { // nothing waits for them any more
+		if err := ts.records.VoidApprovals(tx, t, "runtime", ""); err != nil { // nothing waits for them any more
 			return err
 		}
-		if err := e.records.RecordRunDigest(tx, t, came); err != nil {
+		if err := ts.records.RecordRunDigest(tx, t, came); err != nil {
 			return err
 		}
 		ended, result = change.Task, v.ledgerResult(t, paths)
@@ -208,15 +208,15 @@ func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Ca
 
 // ownedTask reads the task, and the first page of its log if it can be read, and checks that the
 // attempt still owns it.
-func (e *Effects) ownedTask(ctx context.Context, t perdure.Task) (stored perdure.Task, begins logPage, err error) {
-	err = e.core.Store.View(ctx, func(r store.Reader) error {
+func (ts *Tasks) ownedTask(ctx context.Context, t perdure.Task) (stored perdure.Task, begins logPage, err error) {
+	err = ts.core.Store.View(ctx, func(r store.Reader) error {
 		if stored, err = taskrecord.Owned(r, t); err == nil {
 			begins.chunks, begins.end, begins.err = r.Tasks().ReadLog(t.ID, 0, logPageBytes)
 		}
 		return err
 	})
 	if begins.err != nil { // this failed the view, so the task is read again without the log
-		err = e.core.Store.View(ctx, func(r store.Reader) error {
+		err = ts.core.Store.View(ctx, func(r store.Reader) error {
 			stored, err = taskrecord.Owned(r, t)
 			return err
 		})
