@@ -179,7 +179,7 @@ func (e *Host) StartQueued(ctx context.Context) (int, error) {
 }
 
 // ExpireApprovals expires the approvals whose time has passed.
-func (e *Host) ExpireApprovals(ctx context.Context) error { return e.effects.ExpireApprovals(ctx) }
+func (e *Host) ExpireApprovals(ctx context.Context) error { return e.effects.Approvals().Expire(ctx) }
 
 // UpdateParents records the ends of subagents in the sessions of their parents, where a crash left
 // that undone.

@@ -29,7 +29,7 @@ func (e hostApprovals) Get(ctx context.Context, id perdure.ApprovalID) (a perdur
 func (e hostApprovals) Decide(
 	ctx context.Context, id perdure.ApprovalID, v perdure.Verdict,
 ) (perdure.Approval, error) {
-	a, err := e.effects.DecideApproval(ctx, id, v)
+	a, err := e.effects.Approvals().Decide(ctx, id, v)
 	e.scheduler.StartQueued()
 	return a, err
 }

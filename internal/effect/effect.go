@@ -21,6 +21,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect/admission"
+	"github.com/perdure/perdure/internal/effect/approval"
 	"github.com/perdure/perdure/internal/effect/cleanup"
 	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/effect/environment"
@@ -43,6 +44,7 @@ type Effects struct {
 	generation  *generation.Generator
 	records     *taskrecord.Records
 	tasks       *taskrun.Tasks
+	approvals   *approval.Approvals
 	unstarted   sync.Map
 	// calls holds the running foreground calls: perdure.CallKey to *callRun.
 	calls   sync.Map
@@ -66,6 +68,7 @@ func New(cfg core.Config) (*Effects, error) {
 	parts := taskrun.Parts{Core: c, Toolset: e.toolset, Secrets: e.secrets, Environment: e.environment,
 		Records: e.records}
 	e.tasks = taskrun.New(parts, above{e})
+	e.approvals = approval.New(parts, e.tasks)
 	e.cleanup = cleanup.New(c, e.toolset)
 	return e, nil
 }
@@ -99,6 +102,9 @@ func (e *Effects) Tasks() *taskrun.Tasks { return e.tasks }
 
 // Records changes the records of tasks.
 func (e *Effects) Records() *taskrecord.Records { return e.records }
+
+// Approvals closes approvals.
+func (e *Effects) Approvals() *approval.Approvals { return e.approvals }
 
 // Cleanup prunes tasks and cleans up after them.
 func (e *Effects) Cleanup() *cleanup.Cleanup { return e.cleanup }
