@@ -30,7 +30,7 @@ func (e hostCalls) Resolve(ctx context.Context, key perdure.CallKey, word engine
 		return fmt.Errorf("resolve %s: %w answer %q: it must be happened or did_not_happen",
 			key, perdure.Invalid, word.Answer)
 	}
-	return e.effects.ResolveCall(ctx, key, taskrun.Resolution{
+	return e.effects.Calls().Resolve(ctx, key, taskrun.Resolution{
 		Answer: word.Answer, Result: word.Result, By: word.By, Note: word.Note,
 	})
 }

@@ -36,12 +36,12 @@ func (e hostApprovals) Decide(
 
 // Answer records the client's result of a call.
 func (e hostCalls) Answer(ctx context.Context, key perdure.CallKey, by string, result perdure.ToolResult) error {
-	return e.effects.AnswerCall(ctx, key, by, result)
+	return e.effects.Calls().Answer(ctx, key, by, result)
 }
 
 // Detach lets a running foreground call continue as a task.
 func (e hostCalls) Detach(ctx context.Context, key perdure.CallKey, _ string) (perdure.Task, error) {
-	return e.effects.DetachCall(ctx, key)
+	return e.effects.Calls().Detach(ctx, key)
 }
 
 // CancelAll requests the end of every live background task of a session.

@@ -114,7 +114,7 @@ func (e *Effects) commit(ctx context.Context, d *Drive, outcomes []core.Outcome,
 	if step != nil {
 		defer e.startRouted(ctx, step, &failed)
 		for _, call := range step.claimed { // also if the answer was lost: the ledger may have the claims
-			e.noteClaim(call.Token)
+			e.calls.NoteClaim(call.Token)
 		}
 	}
 	if failed = err; err != nil {

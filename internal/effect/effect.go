@@ -17,7 +17,6 @@ package effect
 
 import (
 	"context"
-	"sync"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect/admission"
@@ -25,6 +24,7 @@ import (
 	"github.com/perdure/perdure/internal/effect/cleanup"
 	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/effect/environment"
+	"github.com/perdure/perdure/internal/effect/foreground"
 	"github.com/perdure/perdure/internal/effect/generation"
 	"github.com/perdure/perdure/internal/effect/secrets"
 	"github.com/perdure/perdure/internal/effect/taskrecord"
@@ -45,11 +45,9 @@ type Effects struct {
 	records     *taskrecord.Records
 	tasks       *taskrun.Tasks
 	approvals   *approval.Approvals
-	unstarted   sync.Map
-	// calls holds the running foreground calls: perdure.CallKey to *callRun.
-	calls   sync.Map
-	hosts   hostCalls
-	cleanup *cleanup.Cleanup
+	calls       *foreground.Calls
+	hosts       hostCalls
+	cleanup     *cleanup.Cleanup
 }
 
 // New returns the effects of a configuration. Invalid: a required field is missing.
@@ -69,6 +67,7 @@ func New(cfg core.Config) (*Effects, error) {
 		Records: e.records}
 	e.tasks = taskrun.New(parts, above{e})
 	e.approvals = approval.New(parts, e.tasks)
+	e.calls = foreground.New(parts, e.admission, e.tasks)
 	e.cleanup = cleanup.New(c, e.toolset)
 	return e, nil
 }
@@ -96,6 +95,9 @@ func (e *Effects) Admission() *admission.Admission { return e.admission }
 
 // Generation asks the model.
 func (e *Effects) Generation() *generation.Generator { return e.generation }
+
+// Calls runs foreground calls.
+func (e *Effects) Calls() *foreground.Calls { return e.calls }
 
 // Tasks runs tasks.
 func (e *Effects) Tasks() *taskrun.Tasks { return e.tasks }

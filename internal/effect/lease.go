@@ -14,31 +14,12 @@ var OwnedElsewhere = fmt.Errorf("%w: another worker drives it", perdure.Lost)
 // pass the result to Beat: a task that started after the call is not in the heartbeat's answer
 // either, and must not count as lost.
 func (e *Effects) RunningTasks() (ids []perdure.TaskID) {
-	return append(e.tasks.Running(), e.detachedTasks()...)
-}
-
-// detachedTasks lists the tasks of calls that left their turns and still run in this process.
-func (e *Effects) detachedTasks() (ids []perdure.TaskID) {
-	e.calls.Range(func(_, c any) bool {
-		if task, _ := c.(*callRun).taskAndRow(); task.ID != "" {
-			ids = append(ids, task.ID)
-		}
-		return true
-	})
-	return ids
+	return append(e.tasks.Running(), e.calls.DetachedTasks()...)
 }
 
 // SupersedeAll stops all work of this worker as superseded: its lease has expired, so it must write
 // nothing more.
 func (e *Effects) SupersedeAll() {
 	e.tasks.Supersede()
-	e.supersedeCalls()
-}
-
-// supersedeCalls stops the foreground calls of this process as superseded.
-func (e *Effects) supersedeCalls() {
-	e.calls.Range(func(key, _ any) bool {
-		e.core.Runner.Cancel(key.(perdure.CallKey).String(), perdure.CauseSuperseded)
-		return true
-	})
+	e.calls.Supersede()
 }

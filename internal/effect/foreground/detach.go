@@ -1,4 +1,4 @@
-package effect
+package foreground
 
 import (
 	"cmp"
@@ -20,8 +20,8 @@ import (
 // callRun is one execution of a foreground call in this process. It may become a task while it
 // runs.
 type callRun struct {
-	e          *Effects
-	run        callRequest
+	e          *Calls
+	run        Request
 	row        perdure.Call
 	call       tool.Call
 	owner      *core.Owner
@@ -41,7 +41,7 @@ type callRun struct {
 
 // end is called by the runner when the execution has ended.
 func (c *callRun) end(end dispatch.End) {
-	c.e.calls.Delete(c.row.Key)
+	c.e.running.Delete(c.row.Key)
 	c.sink.close()
 	if core.LeftForRestart(end) || end.Cause == perdure.CauseSuperseded {
 		return // left for the next start, or owned by another worker now
@@ -147,37 +147,6 @@ func (c *callRun) detach() bool {
 	c.e.core.Wake(c.row.Key.Session)
 	c.e.tasks.Evict(ctx, c.row.Key.Session)
 	return true
-}
-
-// DetachCall makes a task of a foreground call that runs in this process. NotFound: it does not run
-// here. Conflict: it stays in the foreground; the error says why.
-func (e *Effects) DetachCall(ctx context.Context, key perdure.CallKey) (perdure.Task, error) {
-	running, ok := e.calls.Load(key)
-	if !ok {
-		return perdure.Task{}, fmt.Errorf("detach call %s: %w: it does not run in the foreground", key,
-			perdure.NotFound)
-	}
-	c := running.(*callRun)
-	if e.waits(c.row.Tool) {
-		return perdure.Task{}, fmt.Errorf("detach call %s: %w: calls of %s always stay in the foreground", key,
-			perdure.Conflict, c.row.Tool)
-	}
-	if !c.requestDetach(perdure.DetachedByHost) {
-		return perdure.Task{}, fmt.Errorf("detach call %s: %w: it stays in the foreground: %s", key, perdure.Conflict,
-			c.detachFailure())
-	}
-	task, _ := c.taskAndRow()
-	return e.records.Stored(ctx, task)
-}
-
-// waitingCapability is the capability of the tools that start background runs and wait for them.
-const waitingCapability = "background_execution"
-
-// waits reports whether calls of a tool never leave the foreground, not even on request. These are
-// the tools that start background runs and wait for them.
-func (e *Effects) waits(name string) bool {
-	t, ok := e.toolset.Find(name)
-	return ok && t.Spec().SoftBudget == tool.Never && t.Spec().Hints.CapabilityID == waitingCapability
 }
 
 // isTask reads back whether a commit whose answer was lost is stored.
@@ -305,4 +274,54 @@ func (c *callRun) detachIn(tx store.Tx, why string, soft time.Duration) (perdure
 	}
 	_, _, err = tx.Tasks().Create(task)
 	return task, err
+}
+
+// waitingCapability is the capability of the tools that start background runs and wait for them.
+const waitingCapability = "background_execution"
+
+// waits reports whether calls of a tool never leave the foreground, not even on request. These are
+// the tools that start background runs and wait for them.
+func (cs *Calls) waits(name string) bool {
+	t, ok := cs.toolset.Find(name)
+	return ok && t.Spec().SoftBudget == tool.Never && t.Spec().Hints.CapabilityID == waitingCapability
+}
+
+// Detach makes a task of a foreground call that runs in this process. NotFound: it does not run
+// here. Conflict: it stays in the foreground; the error says why.
+func (cs *Calls) Detach(ctx context.Context, key perdure.CallKey) (perdure.Task, error) {
+	running, ok := cs.running.Load(key)
+	if !ok {
+		return perdure.Task{}, fmt.Errorf("detach call %s: %w: it does not run in the foreground", key,
+			perdure.NotFound)
+	}
+	c := running.(*callRun)
+	if cs.waits(c.row.Tool) {
+		return perdure.Task{}, fmt.Errorf("detach call %s: %w: calls of %s always stay in the foreground", key,
+			perdure.Conflict, c.row.Tool)
+	}
+	if !c.requestDetach(perdure.DetachedByHost) {
+		return perdure.Task{}, fmt.Errorf("detach call %s: %w: it stays in the foreground: %s", key, perdure.Conflict,
+			c.detachFailure())
+	}
+	task, _ := c.taskAndRow()
+	return cs.records.Stored(ctx, task)
+}
+
+// DetachedTasks lists the tasks of calls that left their turns and still run in this process.
+func (cs *Calls) DetachedTasks() (ids []perdure.TaskID) {
+	cs.running.Range(func(_, c any) bool {
+		if task, _ := c.(*callRun).taskAndRow(); task.ID != "" {
+			ids = append(ids, task.ID)
+		}
+		return true
+	})
+	return ids
+}
+
+// Supersede stops the foreground calls of this process as superseded.
+func (cs *Calls) Supersede() {
+	cs.running.Range(func(key, _ any) bool {
+		cs.core.Runner.Cancel(key.(perdure.CallKey).String(), perdure.CauseSuperseded)
+		return true
+	})
 }
