@@ -6,12 +6,12 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
-	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/effect/hostcall"
 )
 
 // Start starts a call for a caller other than a model.
 func (e hostHostCalls) Start(ctx context.Context, o engine.HostCallRequest) (engine.HostCall, error) {
-	made, err := e.effects.StartHostCall(ctx, effect.HostCallRequest{
+	made, err := e.effects.HostCalls().Start(ctx, hostcall.Request{
 		Session: o.Session, Tool: o.Tool, Args: o.Args, Title: o.Title, Key: o.Key, Join: o.JoinWindow, KeyIsRequestID: o.KeyIsGenerated,
 	})
 	return hostCall(made), err
@@ -19,7 +19,7 @@ func (e hostHostCalls) Start(ctx context.Context, o engine.HostCallRequest) (eng
 
 // Find returns a call by its handle.
 func (e hostHostCalls) Find(ctx context.Context, key perdure.CallKey) (engine.HostCall, error) {
-	found, err := e.effects.FindHostCall(ctx, key)
+	found, err := e.effects.HostCalls().Find(ctx, key)
 	return hostCall(found), err
 }
 
@@ -44,10 +44,10 @@ func (e hostHostCalls) Wait(ctx context.Context, id perdure.SessionID, made engi
 
 // MarkReported records that the caller has received the complete reply.
 func (e hostHostCalls) MarkReported(ctx context.Context, key perdure.CallKey) error {
-	return e.effects.AcknowledgeHostCall(ctx, key)
+	return e.effects.HostCalls().Acknowledge(ctx, key)
 }
 
-func hostCall(c effect.HostCall) engine.HostCall {
+func hostCall(c hostcall.Call) engine.HostCall {
 	shown := engine.HostCall{ID: c.ID, Result: c.Result, Joined: c.Joined}
 	if c.Task.ID != "" {
 		shown.Task = &c.Task

@@ -26,6 +26,7 @@ import (
 	"github.com/perdure/perdure/internal/effect/environment"
 	"github.com/perdure/perdure/internal/effect/foreground"
 	"github.com/perdure/perdure/internal/effect/generation"
+	"github.com/perdure/perdure/internal/effect/hostcall"
 	"github.com/perdure/perdure/internal/effect/secrets"
 	"github.com/perdure/perdure/internal/effect/taskrecord"
 	"github.com/perdure/perdure/internal/effect/taskrun"
@@ -46,7 +47,7 @@ type Effects struct {
 	tasks       *taskrun.Tasks
 	approvals   *approval.Approvals
 	calls       *foreground.Calls
-	hosts       hostCalls
+	hostCalls   *hostcall.Calls
 	cleanup     *cleanup.Cleanup
 }
 
@@ -68,6 +69,7 @@ func New(cfg core.Config) (*Effects, error) {
 	e.tasks = taskrun.New(parts, above{e})
 	e.approvals = approval.New(parts, e.tasks)
 	e.calls = foreground.New(parts, e.admission, e.tasks)
+	e.hostCalls = hostcall.New(parts, e.admission, e.tasks)
 	e.cleanup = cleanup.New(c, e.toolset)
 	return e, nil
 }
@@ -107,6 +109,9 @@ func (e *Effects) Records() *taskrecord.Records { return e.records }
 
 // Approvals closes approvals.
 func (e *Effects) Approvals() *approval.Approvals { return e.approvals }
+
+// HostCalls runs the calls of hosts.
+func (e *Effects) HostCalls() *hostcall.Calls { return e.hostCalls }
 
 // Cleanup prunes tasks and cleans up after them.
 func (e *Effects) Cleanup() *cleanup.Cleanup { return e.cleanup }

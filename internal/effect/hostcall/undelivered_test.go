@@ -1,4 +1,4 @@
-package effect
+package hostcall
 
 import (
 	"maps"
