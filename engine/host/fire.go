@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/internal/effect"
 	"github.com/perdure/perdure/internal/effect/core"
+	"github.com/perdure/perdure/internal/effect/schedule"
 	"github.com/perdure/perdure/internal/effect/taskrecord"
 	"github.com/perdure/perdure/store"
 )
@@ -257,9 +257,9 @@ func (e *Host) fire(
 	ctx context.Context, s perdure.Schedule, want perdure.ScheduleStep,
 	again func(store.Reader, perdure.Schedule, time.Time) (perdure.ScheduleStep, error),
 ) (fire perdure.Fire, err error) {
-	var run *effect.ScheduledRun
+	var run *schedule.Run
 	if want.Outcome == perdure.Fired && s.Action.Tool != "" {
-		if run, err = e.effects.PlanScheduled(ctx, s, want.Nominal); err != nil {
+		if run, err = e.effects.Schedules().Plan(ctx, s, want.Nominal); err != nil {
 			if errors.Is(err, perdure.NotFound) {
 				return fire, nil // the session was deleted
 			}
@@ -288,7 +288,7 @@ func (e *Host) fire(
 		fire, err = e.fireIn(tx, now, step, run)
 		return err
 	})
-	if run != nil && !e.effects.AfterCommit(ctx, run, err) && err == nil {
+	if run != nil && !e.effects.Schedules().AfterCommit(ctx, run, err) && err == nil {
 		e.cfg.Log.Debug("fire started nothing", "schedule", s.ID, "nominal", want.Nominal)
 	}
 	e.scheduler.Wake(s.Session)
@@ -300,7 +300,7 @@ func (e *Host) fire(
 
 // fireIn is the transaction of fire.
 func (e *Host) fireIn(
-	tx store.Tx, s perdure.Schedule, step perdure.ScheduleStep, run *effect.ScheduledRun,
+	tx store.Tx, s perdure.Schedule, step perdure.ScheduleStep, run *schedule.Run,
 ) (perdure.Fire, error) {
 	fire := perdure.Fire{
 		Schedule: s.ID, Session: s.Session, Nominal: step.Nominal, Actual: tx.Now(),
@@ -371,11 +371,11 @@ func (e *Host) countPreviousFire(tx store.Tx, s, next perdure.Schedule) (perdure
 // startFire adds the task or the message of a fire. A fire without a free slot counts as failed; a
 // fire refused by a budget is skipped (SC21).
 func (e *Host) startFire(
-	tx store.Tx, s perdure.Schedule, fire perdure.Fire, run *effect.ScheduledRun,
+	tx store.Tx, s perdure.Schedule, fire perdure.Fire, run *schedule.Run,
 ) (perdure.Fire, error) {
 	if run != nil {
 		fire.Task = run.Task
-		err := e.effects.StartScheduled(tx, run)
+		err := e.effects.Schedules().Start(tx, run)
 		if why, refused := taskrecord.BudgetRefused(err); refused {
 			fire.Task, fire.Outcome, fire.Reason = "", perdure.SkippedBudget, why
 			return fire, nil

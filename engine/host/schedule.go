@@ -75,7 +75,7 @@ func (e *Host) createIn(tx store.Tx, s perdure.Schedule, asker *core.ScheduleCal
 	}
 	timing, err := checkTiming(s, tx.Now(), e.cfg.Schedules)
 	if err == nil {
-		err = e.effects.CanSchedule(tx.Reader(), s)
+		err = e.effects.Schedules().CanSchedule(tx.Reader(), s)
 	}
 	if err != nil {
 		return s, err
@@ -226,7 +226,7 @@ func (e *Host) changeSchedule(
 
 // Delete removes a schedule and its fires.
 func (e hostSchedules) Delete(ctx context.Context, id perdure.ScheduleID, by string) error {
-	_, err := e.effects.EndSchedule(ctx, "", id, taskrecord.CancelIntent{By: by, Why: "its schedule was deleted"}, true)
+	_, err := e.effects.Schedules().EndSchedule(ctx, "", id, taskrecord.CancelIntent{By: by, Why: "its schedule was deleted"}, true)
 	e.scheduler.Replan()
 	return err
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
-	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/effect/taskport"
 	"github.com/perdure/perdure/internal/effect/taskrecord"
 	"github.com/perdure/perdure/internal/effect/taskrun"
 	"github.com/perdure/perdure/store"
@@ -33,7 +33,7 @@ func (e hostTasks) List(ctx context.Context, id perdure.SessionID) (tasks []perd
 // Log returns output from a byte offset.
 func (e hostTasks) Log(ctx context.Context, id perdure.TaskID, offset int64, max int) (log engine.Log, err error) {
 	return log, e.view(ctx, func(r store.Reader) error {
-		chunks, from, end, err := effect.LogFrom(r, id, offset, max)
+		chunks, from, end, err := taskport.LogFrom(r, id, offset, max)
 		if err != nil {
 			return err
 		}

@@ -27,7 +27,9 @@ import (
 	"github.com/perdure/perdure/internal/effect/foreground"
 	"github.com/perdure/perdure/internal/effect/generation"
 	"github.com/perdure/perdure/internal/effect/hostcall"
+	"github.com/perdure/perdure/internal/effect/schedule"
 	"github.com/perdure/perdure/internal/effect/secrets"
+	"github.com/perdure/perdure/internal/effect/taskport"
 	"github.com/perdure/perdure/internal/effect/taskrecord"
 	"github.com/perdure/perdure/internal/effect/taskrun"
 	"github.com/perdure/perdure/internal/effect/toolset"
@@ -45,9 +47,11 @@ type Effects struct {
 	generation  *generation.Generator
 	records     *taskrecord.Records
 	tasks       *taskrun.Tasks
+	taskPorts   *taskport.Ports
 	approvals   *approval.Approvals
 	calls       *foreground.Calls
 	hostCalls   *hostcall.Calls
+	schedules   *schedule.Schedules
 	cleanup     *cleanup.Cleanup
 }
 
@@ -67,9 +71,11 @@ func New(cfg core.Config) (*Effects, error) {
 	parts := taskrun.Parts{Core: c, Toolset: e.toolset, Secrets: e.secrets, Environment: e.environment,
 		Records: e.records}
 	e.tasks = taskrun.New(parts, above{e})
+	e.taskPorts = taskport.New(parts, e.admission, e.tasks)
 	e.approvals = approval.New(parts, e.tasks)
 	e.calls = foreground.New(parts, e.admission, e.tasks)
 	e.hostCalls = hostcall.New(parts, e.admission, e.tasks)
+	e.schedules = schedule.New(parts, e.admission, e.tasks)
 	e.cleanup = cleanup.New(c, e.toolset)
 	return e, nil
 }
@@ -79,11 +85,11 @@ type above struct{ e *Effects }
 
 // Bind implements environment.Ports.
 func (a above) Bind(env *tool.Env, by *environment.Caller) {
-	tasks := &taskPort{e: a.e, Caller: by}
+	tasks := a.e.taskPorts.For(by)
 	agents := &agentPort{e: a.e, Caller: by, tasks: tasks}
 	env.Tasks, env.Agents, env.TaskMessenger = tasks, agents, agents
 	if by.ByModel && a.e.core.Schedule != nil {
-		env.Schedules = &schedulePort{e: a.e, Caller: by}
+		env.Schedules = a.e.schedules.For(by)
 	}
 }
 
@@ -112,6 +118,9 @@ func (e *Effects) Approvals() *approval.Approvals { return e.approvals }
 
 // HostCalls runs the calls of hosts.
 func (e *Effects) HostCalls() *hostcall.Calls { return e.hostCalls }
+
+// Schedules starts the runs of schedules.
+func (e *Effects) Schedules() *schedule.Schedules { return e.schedules }
 
 // Cleanup prunes tasks and cleans up after them.
 func (e *Effects) Cleanup() *cleanup.Cleanup { return e.cleanup }

@@ -1,4 +1,4 @@
-package effect
+package taskport
 
 import (
 	"context"
@@ -17,25 +17,25 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// taskPort gives a call access to the tasks of its session and of the sessions below it. It reaches
+// Port gives a call access to the tasks of its session and of the sessions below it. It reaches
 // down the tree only: a subagent cannot see the tasks of its parent or its siblings.
-type taskPort struct {
-	e *Effects
+type Port struct {
+	ports *Ports
 	*environment.Caller
 }
 
-var _ tool.Tasks = (*taskPort)(nil)
+var _ tool.Tasks = (*Port)(nil)
 
 // Spawn starts a background run of a tool.
-func (p *taskPort) Spawn(ctx context.Context, s tool.SpawnRequest) (tool.SpawnResult, error) {
-	target, ok := p.e.toolset.Lookup(p.Owner.Agent, p.Owner.HasDetachedWork, s.Tool)
+func (p *Port) Spawn(ctx context.Context, s tool.SpawnRequest) (tool.SpawnResult, error) {
+	target, ok := p.ports.toolset.Lookup(p.Owner.Agent, p.Owner.HasDetachedWork, s.Tool)
 	if !ok {
 		return tool.SpawnResult{}, fmt.Errorf("spawn %s: %w", s.Tool, perdure.NotFound)
 	}
 	spec := target.Spec()
 	var err error
 	var dropped secretargs.Vault // secrets in the request of a run are recorded nowhere
-	known := p.e.secrets.Known(p.Owner.Session)
+	known := p.ports.secrets.Known(p.Owner.Session)
 	s.Title = secretargs.MaskKnown(known, s.Title)
 	s.Args, _ = dropped.Remove(perdure.CallKey{}, spec.Parameters, s.Args)
 	if s.Args, _ = secretargs.MaskKnownJSON(known, s.Args); secretargs.IsMasked(s.Args) || secretargs.HasKnownMark(s.Args) {
@@ -53,12 +53,12 @@ func (p *taskPort) Spawn(ctx context.Context, s tool.SpawnRequest) (tool.SpawnRe
 		task.Delivery, task.Wake = perdure.Manual, perdure.WakeNone
 	}
 	// The target tool is judged as itself, before anything runs in the background.
-	j := p.e.admission.Judge(ctx, p.Owner.Agent, target, tool.Call{Session: p.Owner.Session, Turn: p.Turn, ID: p.Call,
+	j := p.ports.admission.Judge(ctx, p.Owner.Agent, target, tool.Call{Session: p.Owner.Session, Turn: p.Turn, ID: p.Call,
 		Tool: s.Tool, Args: s.Args, Class: spec.Class}, p.Read)
 	if j.Refusal != nil {
 		return tool.SpawnResult{}, &tool.Denied{Result: *j.Refusal}
 	}
-	if held := p.e.admission.RateLimited(ctx, p.Owner.Session, p.Owner.Agent, target); held != nil {
+	if held := p.ports.admission.RateLimited(ctx, p.Owner.Session, p.Owner.Agent, target); held != nil {
 		return tool.SpawnResult{}, &tool.Denied{Result: *held}
 	}
 	task.Spec.Arguments, _ = dropped.Remove(perdure.CallKey{}, spec.Parameters, j.Args)
@@ -69,7 +69,7 @@ func (p *taskPort) Spawn(ctx context.Context, s tool.SpawnRequest) (tool.SpawnRe
 	if task.ArgsHash, err = perdure.Fingerprint(s.Tool, task.Spec.Arguments); err != nil {
 		return tool.SpawnResult{}, err
 	}
-	spawned, err := p.e.tasks.Spawn(ctx, taskrecord.Request{Owner: p.Owner, At: p.At, Task: task, Permissions: j.Permissions,
+	spawned, err := p.ports.tasks.Spawn(ctx, taskrecord.Request{Owner: p.Owner, At: p.At, Task: task, Permissions: j.Permissions,
 		Repeats: p.Repeats})
 	var same *admission.DuplicateError
 	if errors.As(err, &same) {
@@ -81,10 +81,10 @@ func (p *taskPort) Spawn(ctx context.Context, s tool.SpawnRequest) (tool.SpawnRe
 }
 
 // Task finds a task by task id or run id.
-func (p *taskPort) Task(ctx context.Context, id string) (perdure.Task, error) {
+func (p *Port) Task(ctx context.Context, id string) (perdure.Task, error) {
 	if strings.HasPrefix(id, "task_") {
 		var task perdure.Task
-		err := p.e.core.Store.View(ctx, func(r store.Reader) (err error) {
+		err := p.ports.core.Store.View(ctx, func(r store.Reader) (err error) {
 			if task, err = r.Tasks().Get("", perdure.TaskID(id)); err == nil && !p.reaches(r, task.Session) {
 				task, err = perdure.Task{}, fmt.Errorf("task %s: %w", id, perdure.NotFound)
 			}
@@ -105,7 +105,7 @@ func (p *taskPort) Task(ctx context.Context, id string) (perdure.Task, error) {
 }
 
 // reaches reports whether a session is the port's own or below it.
-func (p *taskPort) reaches(r store.Reader, id perdure.SessionID) bool {
+func (p *Port) reaches(r store.Reader, id perdure.SessionID) bool {
 	for id != p.Owner.Session {
 		row, err := r.Sessions().Get(id)
 		if err != nil || row.Parent == "" {
@@ -117,8 +117,8 @@ func (p *taskPort) reaches(r store.Reader, id perdure.SessionID) bool {
 }
 
 // List returns the tasks of the session and of the sessions below it, in the order of creation.
-func (p *taskPort) List(ctx context.Context) (tasks []perdure.Task, err error) {
-	err = p.e.core.Store.View(ctx, func(r store.Reader) error {
+func (p *Port) List(ctx context.Context) (tasks []perdure.Task, err error) {
+	err = p.ports.core.Store.View(ctx, func(r store.Reader) error {
 		if tasks, err = r.Tasks().List(store.TaskFilter{Session: p.Owner.Session}); err != nil {
 			return err
 		}
@@ -140,13 +140,13 @@ func (p *taskPort) List(ctx context.Context) (tasks []perdure.Task, err error) {
 }
 
 // Cancel cancels a task, and waits up to the grace period for its end.
-func (p *taskPort) Cancel(ctx context.Context, id, why string) (perdure.CancelReceipt, perdure.Task, error) {
+func (p *Port) Cancel(ctx context.Context, id, why string) (perdure.CancelReceipt, perdure.Task, error) {
 	task, err := p.Task(ctx, id)
 	if err != nil {
 		return perdure.CancelReceipt{}, task, err
 	}
-	receipt, err := p.e.tasks.Cancel(ctx, task.ID, taskrecord.CancelIntent{By: "agent",
-		Why: secretargs.MaskKnown(p.e.secrets.Known(p.Owner.Session), why)})
+	receipt, err := p.ports.tasks.Cancel(ctx, task.ID, taskrecord.CancelIntent{By: "agent",
+		Why: secretargs.MaskKnown(p.ports.secrets.Known(p.Owner.Session), why)})
 	if err != nil {
 		return receipt, task, err
 	}
@@ -154,15 +154,15 @@ func (p *taskPort) Cancel(ctx context.Context, id, why string) (perdure.CancelRe
 		task, err = p.Task(ctx, id)
 		return receipt, task, err
 	}
-	tasks, err := p.Wait(ctx, tool.WaitRequest{IDs: []string{string(task.ID)}, Timeout: p.e.core.Grace + time.Second})
+	tasks, err := p.Wait(ctx, tool.WaitRequest{IDs: []string{string(task.ID)}, Timeout: p.ports.core.Grace + time.Second})
 	if err != nil {
 		return receipt, task, err
 	}
-	return p.e.tasks.ReceiptOf(ctx, tasks[0], receipt), tasks[0], nil
+	return p.ports.tasks.ReceiptOf(ctx, tasks[0], receipt), tasks[0], nil
 }
 
 // Wait returns when any or all of the tasks have ended or wait for input, or when the time is over.
-func (p *taskPort) Wait(ctx context.Context, w tool.WaitRequest) ([]perdure.Task, error) {
+func (p *Port) Wait(ctx context.Context, w tool.WaitRequest) ([]perdure.Task, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(w.Timeout, 0))
 	defer cancel()
 	sessions := []perdure.SessionID{p.Owner.Session}
@@ -171,7 +171,7 @@ func (p *taskPort) Wait(ctx context.Context, w tool.WaitRequest) ([]perdure.Task
 			sessions = append(sessions, task.Session)
 		}
 	}
-	return p.e.tasks.WaitTasks(ctx, sessions, func(ctx context.Context) ([]perdure.Task, bool, error) {
+	return p.ports.tasks.WaitTasks(ctx, sessions, func(ctx context.Context) ([]perdure.Task, bool, error) {
 		var tasks []perdure.Task
 		ended := 0
 		for _, id := range w.IDs {
@@ -189,13 +189,13 @@ func (p *taskPort) Wait(ctx context.Context, w tool.WaitRequest) ([]perdure.Task
 }
 
 // Log returns output from a byte offset.
-func (p *taskPort) Log(ctx context.Context, id string, offset int64, max int) (tool.LogPage, error) {
+func (p *Port) Log(ctx context.Context, id string, offset int64, max int) (tool.LogPage, error) {
 	task, err := p.Task(ctx, id)
 	if err != nil {
 		return tool.LogPage{}, err
 	}
 	var page tool.LogPage
-	err = p.e.core.Store.View(ctx, func(r store.Reader) error {
+	err = p.ports.core.Store.View(ctx, func(r store.Reader) error {
 		chunks, from, end, err := LogFrom(r, task.ID, offset, max)
 		var gone *perdure.LogRotated
 		if errors.As(err, &gone) { // the page says at which offset it starts
