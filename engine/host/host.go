@@ -183,7 +183,7 @@ func (e *Host) ExpireApprovals(ctx context.Context) error { return e.effects.App
 
 // UpdateParents records the ends of subagents in the sessions of their parents, where a crash left
 // that undone.
-func (e *Host) UpdateParents(ctx context.Context) { e.effects.UpdateParents(ctx) }
+func (e *Host) UpdateParents(ctx context.Context) { e.effects.Subagents().UpdateParents(ctx) }
 
 // Heartbeat records that the worker and its tasks are alive, and stops the tasks that were
 // cancelled or taken over elsewhere. Lost: the worker's row is gone or, on a shared store, its

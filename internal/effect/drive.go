@@ -131,7 +131,7 @@ func (e *Effects) commit(ctx context.Context, d *Drive, outcomes []core.Outcome,
 		e.secrets.Vault.DropTurn(d.ID, d.session.HasLiveTask)
 	}
 	if d.session.Lineage != nil {
-		d.reportedState = e.afterChild(ctx, d.session, d.reportedState)
+		d.reportedState = e.subagents.AfterCommit(ctx, d.session, d.reportedState)
 	}
 	return step.due, nil
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/perdure/perdure/internal/effect/hostcall"
 	"github.com/perdure/perdure/internal/effect/schedule"
 	"github.com/perdure/perdure/internal/effect/secrets"
+	"github.com/perdure/perdure/internal/effect/subagent"
 	"github.com/perdure/perdure/internal/effect/taskport"
 	"github.com/perdure/perdure/internal/effect/taskrecord"
 	"github.com/perdure/perdure/internal/effect/taskrun"
@@ -48,6 +49,7 @@ type Effects struct {
 	records     *taskrecord.Records
 	tasks       *taskrun.Tasks
 	taskPorts   *taskport.Ports
+	subagents   *subagent.Subagents
 	approvals   *approval.Approvals
 	calls       *foreground.Calls
 	hostCalls   *hostcall.Calls
@@ -72,6 +74,7 @@ func New(cfg core.Config) (*Effects, error) {
 		Records: e.records}
 	e.tasks = taskrun.New(parts, above{e})
 	e.taskPorts = taskport.New(parts, e.admission, e.tasks)
+	e.subagents = subagent.New(parts, e.tasks)
 	e.approvals = approval.New(parts, e.tasks)
 	e.calls = foreground.New(parts, e.admission, e.tasks)
 	e.hostCalls = hostcall.New(parts, e.admission, e.tasks)
@@ -86,7 +89,7 @@ type above struct{ e *Effects }
 // Bind implements environment.Ports.
 func (a above) Bind(env *tool.Env, by *environment.Caller) {
 	tasks := a.e.taskPorts.For(by)
-	agents := &agentPort{e: a.e, Caller: by, tasks: tasks}
+	agents := a.e.subagents.For(by, tasks)
 	env.Tasks, env.Agents, env.TaskMessenger = tasks, agents, agents
 	if by.ByModel && a.e.core.Schedule != nil {
 		env.Schedules = a.e.schedules.For(by)
@@ -95,7 +98,7 @@ func (a above) Bind(env *tool.Env, by *environment.Caller) {
 
 // Adopt implements taskrun.Subagents.
 func (a above) Adopt(ctx context.Context, task perdure.Task) error {
-	return a.e.adoptSubagentTask(ctx, task)
+	return a.e.subagents.Adopt(ctx, task)
 }
 
 // Admission decides about calls before they are claimed.
@@ -112,6 +115,9 @@ func (e *Effects) Tasks() *taskrun.Tasks { return e.tasks }
 
 // Records changes the records of tasks.
 func (e *Effects) Records() *taskrecord.Records { return e.records }
+
+// Subagents starts and follows subagents.
+func (e *Effects) Subagents() *subagent.Subagents { return e.subagents }
 
 // Approvals closes approvals.
 func (e *Effects) Approvals() *approval.Approvals { return e.approvals }

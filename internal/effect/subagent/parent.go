@@ -1,4 +1,4 @@
-package effect
+package subagent
 
 import (
 	"context"
@@ -18,13 +18,13 @@ import (
 // textRepair asks a subagent once more for an answer of the requested form.
 const textRepair = "Your answer does not have the requested form: %s\nAnswer again, with JSON only."
 
-// afterChild notifies the parent of changes of a subagent, after its driver has committed. reported
+// AfterCommit notifies the parent of changes of a subagent, after its driver has committed. reported
 // is the state that the parent was last notified of; the new one is returned.
-func (e *Effects) afterChild(ctx context.Context, s *perdure.Session, reported string) string {
-	e.core.Activity(s.Lineage.Parent) // a session that waits for its subagent is not idle
-	e.core.Activity(s.Lineage.Root)
+func (su *Subagents) AfterCommit(ctx context.Context, s *perdure.Session, reported string) string {
+	su.core.Activity(s.Lineage.Parent) // a session that waits for its subagent is not idle
+	su.core.Activity(s.Lineage.Root)
 	if s.Stopped != nil {
-		e.cancelLateStarts(ctx, s)
+		su.cancelLateStarts(ctx, s)
 	}
 	state := "running"
 	if s.Turn != nil {
@@ -36,31 +36,41 @@ func (e *Effects) afterChild(ctx context.Context, s *perdure.Session, reported s
 		state = string(q.ID)
 	}
 	if state != reported {
-		e.notifyParent(ctx, s.ID)
+		su.notifyParent(ctx, s.ID)
 	}
 	return state
 }
 
 // notifyParent brings the parent's record of a subagent up to date. On an error it retries until
 // the runner stops; after that the next start does it.
-func (e *Effects) notifyParent(ctx context.Context, child perdure.SessionID) {
-	if err := e.updateParent(ctx, child); err == nil || core.IsFinal(err) {
+func (su *Subagents) notifyParent(ctx context.Context, child perdure.SessionID) {
+	if err := su.updateParent(ctx, child); err == nil || core.IsFinal(err) {
 		return
 	}
-	e.core.Group.Go(func() {
+	su.core.Group.Go(func() {
 		for attempt := 1; ; attempt++ {
 			select {
 			case <-time.After(perdure.RetryDelay(min(attempt, 5), 0, string(child)) / 10):
-			case <-e.core.Runner.Done():
+			case <-su.core.Runner.Done():
 				return
 			}
-			err := e.updateParent(context.WithoutCancel(ctx), child)
+			err := su.updateParent(context.WithoutCancel(ctx), child)
 			if err == nil || core.IsFinal(err) {
 				return
 			}
-			e.core.Log.Warn("parent update retried", "child", child, "error", err)
+			su.core.Log.Warn("parent update retried", "child", child, "error", err)
 		}
 	})
+}
+
+// cancelLateStarts cancels what a stopped subagent was starting at the time of the stop: the commit
+// of the stop could not see it.
+func (su *Subagents) cancelLateStarts(ctx context.Context, s *perdure.Session) {
+	for _, task := range s.OpenTasks() {
+		if !task.CancelRequested() {
+			su.tasks.CancelWithRetry(ctx, task.ID, taskrecord.CancelIntent{By: s.Stopped.By, Why: s.Stopped.Reason})
+		}
+	}
 }
 
 // parentUpdate is what the subagent's journal says about the parent's record.
@@ -74,82 +84,6 @@ type parentUpdate struct {
 	fault    string             // why the answer does not have the requested form
 	path     string             // of result.json
 	canceled []perdure.Task     // the subagent's unfinished tasks
-}
-
-// errChildMoved says that the subagent continued after its journal was read.
-var errChildMoved = fmt.Errorf("%w: the subagent continued in the meantime", perdure.Unavailable)
-
-// updateParent brings the parent's record of a subagent up to what the subagent's own journal says:
-// that it waits for a person, or how it ended. Only the journal decides, so a crash between the
-// subagent's commit and this one loses nothing: the next call of updateParent does the same.
-func (e *Effects) updateParent(ctx context.Context, child perdure.SessionID) error {
-	ctx = context.WithoutCancel(ctx)
-	var r parentUpdate
-	err := e.core.Store.View(ctx, func(reader store.Reader) (err error) {
-		r, err = e.readParentUpdate(reader, child)
-		return err
-	})
-	if err != nil || r.handle.State == store.SpawnSettled || !r.ended && !r.asks() {
-		return err
-	}
-	if r.ended && r.fault == "" {
-		r.publish(e)
-	}
-	err = e.core.Work.InTx(ctx, func(tx store.Tx) error {
-		now, err := e.readParentUpdate(tx.Reader(), child)
-		switch {
-		case err != nil:
-			return err
-		case now.handle.State == store.SpawnSettled:
-			return nil
-		case now.child.Seq != r.child.Seq:
-			return errChildMoved
-		case !r.ended:
-			return e.updateParentQuestion(tx, now)
-		case r.fault != "" && now.handle.Repairs == 0:
-			return e.askChildAgain(tx, now, r.fault)
-		}
-		now.path = r.path
-		r.canceled, err = e.settleInParent(tx, now)
-		return err
-	})
-	// Also if the answer of the commit was lost: the next attempt then finds nothing to do.
-	if !errors.Is(err, perdure.Lost) {
-		e.core.Wake(r.task.Session)
-		e.core.Wake(child) // it may be asked to repair its answer
-	}
-	if err != nil {
-		return fmt.Errorf("tell the parent of %s: %w", child, err)
-	}
-	for _, task := range r.canceled {
-		e.tasks.SignalCancel(ctx, task)
-	}
-	return nil
-}
-
-// readParentUpdate reads what the parent's record should say.
-func (e *Effects) readParentUpdate(reader store.Reader, child perdure.SessionID) (r parentUpdate, err error) {
-	if r.handle, err = reader.Spawns().OfChild(child); err != nil || r.handle.State == store.SpawnSettled {
-		return r, err
-	}
-	if r.task, err = reader.Tasks().Get(r.handle.Key.Session, r.handle.Task); err != nil {
-		return r, err
-	}
-	if r.child, err = e.core.Fold(reader, child); err != nil {
-		return r, err
-	}
-	r.outcome, r.ended = r.child.ChildOutcome()
-	if r.resumedByUser() { // a person has continued the subagent: what follows there is theirs, and the cancel stands
-		r.outcome = perdure.ChildOutcome{State: perdure.TaskCanceled, Detail: "canceled"}
-		r.ended = r.child.Turn == nil || r.child.Turn.Interrupt == nil
-		for _, task := range r.child.OpenTasks() {
-			r.ended = r.ended && !task.CancelRequested()
-		}
-	}
-	if r.ended {
-		r.judge()
-	}
-	return r, nil
 }
 
 // resumedByUser reports whether a person sent a message to the subagent after it was canceled and
@@ -199,7 +133,7 @@ func (r *parentUpdate) asks() bool {
 
 // publish writes result.json. The file is only a convenience: the task's record and the handle hold
 // the result.
-func (r *parentUpdate) publish(e *Effects) {
+func (r *parentUpdate) publish(e *Subagents) {
 	path := r.task.ArtifactDir() + "/result.json"
 	if err := e.environment.WriteFile(environment.CallOfTask(r.task), tool.FileWrite{Path: path,
 		Content: taskrun.ResultContent(r.result.Result).Text}); err != nil {
@@ -209,24 +143,100 @@ func (r *parentUpdate) publish(e *Effects) {
 	r.path = path
 }
 
+// errChildMoved says that the subagent continued after its journal was read.
+var errChildMoved = fmt.Errorf("%w: the subagent continued in the meantime", perdure.Unavailable)
+
+// updateParent brings the parent's record of a subagent up to what the subagent's own journal says:
+// that it waits for a person, or how it ended. Only the journal decides, so a crash between the
+// subagent's commit and this one loses nothing: the next call of updateParent does the same.
+func (su *Subagents) updateParent(ctx context.Context, child perdure.SessionID) error {
+	ctx = context.WithoutCancel(ctx)
+	var r parentUpdate
+	err := su.core.Store.View(ctx, func(reader store.Reader) (err error) {
+		r, err = su.readParentUpdate(reader, child)
+		return err
+	})
+	if err != nil || r.handle.State == store.SpawnSettled || !r.ended && !r.asks() {
+		return err
+	}
+	if r.ended && r.fault == "" {
+		r.publish(su)
+	}
+	err = su.core.Work.InTx(ctx, func(tx store.Tx) error {
+		now, err := su.readParentUpdate(tx.Reader(), child)
+		switch {
+		case err != nil:
+			return err
+		case now.handle.State == store.SpawnSettled:
+			return nil
+		case now.child.Seq != r.child.Seq:
+			return errChildMoved
+		case !r.ended:
+			return su.updateParentQuestion(tx, now)
+		case r.fault != "" && now.handle.Repairs == 0:
+			return su.askChildAgain(tx, now, r.fault)
+		}
+		now.path = r.path
+		r.canceled, err = su.settleInParent(tx, now)
+		return err
+	})
+	// Also if the answer of the commit was lost: the next attempt then finds nothing to do.
+	if !errors.Is(err, perdure.Lost) {
+		su.core.Wake(r.task.Session)
+		su.core.Wake(child) // it may be asked to repair its answer
+	}
+	if err != nil {
+		return fmt.Errorf("tell the parent of %s: %w", child, err)
+	}
+	for _, task := range r.canceled {
+		su.tasks.SignalCancel(ctx, task)
+	}
+	return nil
+}
+
+// readParentUpdate reads what the parent's record should say.
+func (su *Subagents) readParentUpdate(reader store.Reader, child perdure.SessionID) (r parentUpdate, err error) {
+	if r.handle, err = reader.Spawns().OfChild(child); err != nil || r.handle.State == store.SpawnSettled {
+		return r, err
+	}
+	if r.task, err = reader.Tasks().Get(r.handle.Key.Session, r.handle.Task); err != nil {
+		return r, err
+	}
+	if r.child, err = su.core.Fold(reader, child); err != nil {
+		return r, err
+	}
+	r.outcome, r.ended = r.child.ChildOutcome()
+	if r.resumedByUser() { // a person has continued the subagent: what follows there is theirs, and the cancel stands
+		r.outcome = perdure.ChildOutcome{State: perdure.TaskCanceled, Detail: "canceled"}
+		r.ended = r.child.Turn == nil || r.child.Turn.Interrupt == nil
+		for _, task := range r.child.OpenTasks() {
+			r.ended = r.ended && !task.CancelRequested()
+		}
+	}
+	if r.ended {
+		r.judge()
+	}
+	return r, nil
+}
+
 // updateParentQuestion records the question for which the subagent waits, or that it waits no
 // longer.
-func (e *Effects) updateParentQuestion(tx store.Tx, r parentUpdate) error {
+func (su *Subagents) updateParentQuestion(tx store.Tx, r parentUpdate) error {
 	q := r.child.PendingQuestion()
 	if q == nil {
 		if r.task.State != perdure.TaskAwaitingInput {
 			return nil
 		}
-		_, err := e.records.Update(tx, r.task, perdure.TaskUpdate{Attempt: r.task.Attempt, State: perdure.TaskRunning})
+		_, err := su.records.Update(tx, r.task, perdure.TaskUpdate{Attempt: r.task.Attempt, State: perdure.TaskRunning})
 		return err
 	}
 	var more []perdure.Fact
 	message := perdure.TaskMessage{ID: core.NewID[perdure.TaskMessageID](), Task: r.task.ID, Direction: perdure.Outbound,
 		Text: q.Prompt, CreatedAt: tx.Now()}
 	if q.Kind == "question" { // the model may answer it; an approval needs a person
-		more = append(more, e.records.MessageNotice(r.task, message, string(q.ID)))
+		more = append(more, su.records.MessageNotice(r.task, message, string(q.ID)))
 	}
-	change, err := e.records.Update(tx, r.task, perdure.TaskUpdate{Attempt: r.task.Attempt, InputRequest: q}, more...)
+	change, err := su.records.Update(tx, r.task, perdure.TaskUpdate{Attempt: r.task.Attempt, InputRequest: q}, more...)
 	if err != nil || change.Answer != perdure.Updated {
 		return err
 	}
@@ -234,7 +244,7 @@ func (e *Effects) updateParentQuestion(tx store.Tx, r parentUpdate) error {
 }
 
 // askChildAgain asks the subagent to repair the form of its answer.
-func (e *Effects) askChildAgain(tx store.Tx, r parentUpdate, fault string) error {
+func (su *Subagents) askChildAgain(tx store.Tx, r parentUpdate, fault string) error {
 	if _, err := tx.Spawns().Repair(r.handle.Key, r.handle.Token); err != nil {
 		return err
 	}
@@ -246,7 +256,7 @@ func (e *Effects) askChildAgain(tx store.Tx, r parentUpdate, fault string) error
 // settleInParent is the one commit of a subagent's end: the parent's record with its outbox row,
 // the handle, the ledger row of a call that left its turn, and the cancel of the subagent's
 // unfinished tasks.
-func (e *Effects) settleInParent(tx store.Tx, r parentUpdate) ([]perdure.Task, error) {
+func (su *Subagents) settleInParent(tx store.Tx, r parentUpdate) ([]perdure.Task, error) {
 	u := perdure.TaskUpdate{Attempt: r.task.Attempt, State: r.outcome.State, Detail: r.outcome.Detail,
 		Error: r.outcome.Error, ResultPath: r.path}
 	u.Summary, u.Result = perdure.Summarise(r.result.Result), perdure.ShortResult(r.result.Result, r.path)
@@ -266,7 +276,7 @@ func (e *Effects) settleInParent(tx store.Tx, r parentUpdate) ([]perdure.Task, e
 			RequestedAt: r.task.CancelRequestedAt, SignalledAt: r.task.CancelRequestedAt, DeadAt: tx.Now(),
 		}})
 	}
-	if _, err := e.records.Update(tx, r.task, u, more...); err != nil {
+	if _, err := su.records.Update(tx, r.task, u, more...); err != nil {
 		return nil, err
 	}
 	if err := tx.Spawns().Settle(r.handle.Key, r.handle.Token, r.outcome.State, r.result.Result); err != nil {
@@ -287,7 +297,7 @@ func (e *Effects) settleInParent(tx store.Tx, r parentUpdate) ([]perdure.Task, e
 		if r.resumedByUser() {
 			break // a person has continued the subagent
 		}
-		tree, err := e.records.CancelTree(tx, task, taskrecord.CancelIntent{By: "runtime", Why: "the subagent has ended"})
+		tree, err := su.records.CancelTree(tx, task, taskrecord.CancelIntent{By: "runtime", Why: "the subagent has ended"})
 		if err != nil {
 			return nil, err
 		}
@@ -296,16 +306,16 @@ func (e *Effects) settleInParent(tx store.Tx, r parentUpdate) ([]perdure.Task, e
 	return canceled, nil
 }
 
-// adoptSubagentTask takes over the record of a subagent from a dead worker. No work ran there: the
+// Adopt takes over the record of a subagent from a dead worker. No work ran there: the
 // record only has to follow the subagent's journal. This happens even if it is in doubt whether the
 // record is ours, because updating the parent is not fenced by it.
-func (e *Effects) adoptSubagentTask(ctx context.Context, task perdure.Task) error {
-	err := e.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+func (su *Subagents) Adopt(ctx context.Context, task perdure.Task) error {
+	err := su.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		u := perdure.TaskUpdate{
 			Attempt: task.Attempt, IncrementAttempt: true,
-			Worker: e.core.Worker, Detail: fmt.Sprintf("re-attached (attempt %d)", task.Attempt+1),
+			Worker: su.core.Worker, Detail: fmt.Sprintf("re-attached (attempt %d)", task.Attempt+1),
 		}
-		change, err := e.records.Update(tx, task, u, perdure.TaskReattached{Attempt: task.Attempt + 1,
+		change, err := su.records.Update(tx, task, u, perdure.TaskReattached{Attempt: task.Attempt + 1,
 			How: perdure.TakeOverReattach})
 		if err == nil && change.Answer != perdure.Updated {
 			err = perdure.Lost
@@ -315,18 +325,18 @@ func (e *Effects) adoptSubagentTask(ctx context.Context, task perdure.Task) erro
 	if errors.Is(err, perdure.Lost) {
 		return err
 	}
-	if task.Lane == perdure.Foreground && e.tasks.CallEnded(ctx, task) {
-		e.tasks.Abandon(ctx, perdure.CallKey{Session: task.Session, Call: task.Call}, "the call has ended")
+	if task.Lane == perdure.Foreground && su.tasks.CallEnded(ctx, task) {
+		su.tasks.Abandon(ctx, perdure.CallKey{Session: task.Session, Call: task.Call}, "the call has ended")
 	}
-	e.notifyParent(ctx, task.Links.ChildSession)
+	su.notifyParent(ctx, task.Links.ChildSession)
 	return err
 }
 
 // tellChild sends a message of the parent's model to a subagent, as a message in its session.
-func (e *Effects) tellChild(ctx context.Context, id perdure.TaskID,
+func (su *Subagents) tellChild(ctx context.Context, id perdure.TaskID,
 	m perdure.TaskMessage) (perdure.TaskMessageID, error) {
 	var task perdure.Task
-	err := e.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
+	err := su.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
 		if task, err = tx.Tasks().Get("", id); err != nil {
 			return err
 		}
@@ -340,7 +350,7 @@ func (e *Effects) tellChild(ctx context.Context, id perdure.TaskID,
 			return fmt.Errorf("%w: already settled: the task is being canceled", perdure.Conflict)
 		}
 		m.Task, m.Direction, m.CreatedAt = id, perdure.Inbound, tx.Now()
-		if _, err := e.records.Update(tx, task, perdure.TaskUpdate{Attempt: task.Attempt},
+		if _, err := su.records.Update(tx, task, perdure.TaskUpdate{Attempt: task.Attempt},
 			perdure.TaskMessageReceived{Message: m}); err != nil {
 			return err
 		}
@@ -351,24 +361,24 @@ func (e *Effects) tellChild(ctx context.Context, id perdure.TaskID,
 		core.Stamp(events, tx.Now())
 		return tx.Journal().Append(task.Links.ChildSession, events)
 	})
-	if err != nil && e.tasks.WasSent(ctx, id, m.ID, err) {
+	if err != nil && su.tasks.WasSent(ctx, id, m.ID, err) {
 		err = nil
 	}
 	if err != nil {
 		return "", fmt.Errorf("send to task %s: %w", id, err)
 	}
-	e.core.Wake(task.Links.ChildSession)
+	su.core.Wake(task.Links.ChildSession)
 	return m.ID, nil
 }
 
 // UpdateParents updates the parents' records of the subagents that this worker owns. If the store
 // is shared, another worker may have driven a subagent to its end and crashed before it updated the
 // parent.
-func (e *Effects) UpdateParents(ctx context.Context) {
+func (su *Subagents) UpdateParents(ctx context.Context) {
 	var tasks []perdure.Task
-	err := e.core.Store.View(ctx, func(r store.Reader) (err error) {
+	err := su.core.Store.View(ctx, func(r store.Reader) (err error) {
 		tasks, err = r.Tasks().List(store.TaskFilter{
-			Worker: e.core.Worker,
+			Worker: su.core.Worker,
 			Kind:   perdure.KindSubagent, States: []perdure.TaskState{perdure.TaskRunning, perdure.TaskAwaitingInput},
 		})
 		return err
@@ -377,12 +387,12 @@ func (e *Effects) UpdateParents(ctx context.Context) {
 		if task.Links.ChildSession == "" || err != nil {
 			continue
 		}
-		err = e.updateParent(ctx, task.Links.ChildSession)
+		err = su.updateParent(ctx, task.Links.ChildSession)
 		if errors.Is(err, perdure.Conflict) || errors.Is(err, errChildMoved) { // concerns this subagent only
 			err = nil
 		}
 	}
 	if err != nil {
-		e.core.Log.Warn("parent updates left for the next pass", "error", err)
+		su.core.Log.Warn("parent updates left for the next pass", "error", err)
 	}
 }

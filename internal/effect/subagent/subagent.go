@@ -1,4 +1,4 @@
-package effect
+package subagent
 
 import (
 	"context"
@@ -18,18 +18,6 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// agentPort gives a call the subagents of its session.
-type agentPort struct {
-	e *Effects
-	*environment.Caller
-	tasks tool.Tasks // of the same session
-}
-
-var (
-	_ tool.Agents        = (*agentPort)(nil)
-	_ tool.TaskMessenger = (*agentPort)(nil)
-)
-
 // childSpec is a subagent as it was requested.
 type childSpec struct {
 	order tool.SubagentRequest
@@ -39,199 +27,6 @@ type childSpec struct {
 	child perdure.SessionID
 	clean bool   // the parent's model has read no untrusted input
 	trace string // traceparent of the call; empty: none
-}
-
-// Start creates a subagent. Handle, child session and the parent's task are one commit, so none
-// exists without the others. A call that runs again finds what it created before.
-func (p *agentPort) Start(ctx context.Context, o tool.SubagentRequest) (task perdure.Task, err error) {
-	known := p.e.secrets.Known(p.Owner.Session)
-	o.Name, o.Prompt = secretargs.MaskKnown(known, o.Name), secretargs.MaskKnown(known, o.Prompt)
-	o.Schema, _ = secretargs.MaskKnownJSON(known, o.Schema)
-	agent, err := p.childAgent(o)
-	if err != nil {
-		return task, err
-	}
-	row, err := p.e.core.SessionRow(ctx, p.Owner.Session)
-	if err != nil {
-		return task, fmt.Errorf("start subagent: %w", err)
-	}
-	b := p.childSpec(o, agent, row.Secret)
-	b.trace = telemetry.TraceParent(ctx)
-	err = p.e.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
-		task, err = p.createChild(tx, b)
-		return err
-	})
-	var refused *tool.Denied
-	if err != nil && !core.RefusedWrite(err) && !errors.As(err, &refused) { // the answer of the commit may be lost
-		found := p.e.core.ReadBack(ctx, func(r store.Reader) (err error) {
-			handle, err := r.Spawns().Get(b.spawn.Key)
-			if err == nil {
-				task, err = r.Tasks().Get(p.Owner.Session, handle.Task)
-			}
-			return err
-		})
-		if found == nil {
-			err = nil
-		}
-	}
-	if err != nil {
-		return task, fmt.Errorf("start subagent: %w", err)
-	}
-	p.e.core.Wake(task.Links.ChildSession)
-	return task, nil
-}
-
-// childAgent returns the agent of the subagent. It has no permission that its parent does not have.
-func (p *agentPort) childAgent(o tool.SubagentRequest) (perdure.Agent, error) {
-	wanted := p.Owner.Agent
-	if o.Agent != "" {
-		named, ok := p.e.core.Agents[o.Agent]
-		if !ok {
-			return wanted, &tool.Denied{Result: tool.Failf("There is no agent %q.", o.Agent)}
-		}
-		wanted = named
-	}
-	if len(o.Schema) > 0 {
-		if fault := tool.CheckSchema(o.Schema); fault != "" {
-			return wanted, &tool.Denied{Result: tool.Failf("result_schema is not a valid JSON Schema: %s", fault)}
-		}
-	}
-	parent := p.Owner.Agent
-	if parent.Tools == nil && wanted.Tools != nil { // tools that must be chosen are not in the default set
-		parent.Tools = p.e.core.Tools.Defaults()
-	}
-	agent := parent.Child(wanted)
-	agent.Title = o.Name
-	agent.Metadata = p.Owner.Agent.Metadata // of the host, for example its workspace
-	return agent, nil
-}
-
-// childSpec fills in the derived ids, which are the same on every replay.
-func (p *agentPort) childSpec(o tool.SubagentRequest, agent perdure.Agent, secret perdure.Secret) childSpec {
-	key := perdure.CallKey{Session: p.Owner.Session, Call: p.Call}
-	task := taskrecord.Request{Owner: p.Owner, At: p.At, Task: perdure.Task{
-		Session: p.Owner.Session, RootSession: p.Owner.Root(), Kind: perdure.KindSubagent, Turn: p.Turn,
-		Call: p.Call, Origin: perdure.OriginSubagent,
-		DisplayName: o.Name, Class: perdure.Idempotent, Lane: perdure.Foreground,
-		State: perdure.TaskRunning, StateDetail: "Starting",
-		Attempt: 1, Executions: 1, Worker: p.e.core.Worker, Delivery: perdure.ToLoop,
-		Wake: perdure.WakeContinue, Delivered: perdure.NotDelivered,
-	}}.WithIDs(secret)
-	if o.Background {
-		task.Lane = perdure.Background
-	}
-	b := childSpec{order: o, agent: agent, clean: !p.Read, task: task,
-		child: perdure.DeriveID[perdure.SessionID](secret, p.At, string(key.Session), string(key.Call))}
-	b.task.Links.ChildSession = b.child
-	b.spawn = store.Spawn{
-		Key: key, Root: p.Owner.Root(), Depth: p.Owner.Depth() + 1, Task: task.ID, Name: o.Name, Prompt: o.Prompt,
-		Schema: o.Schema, Token: core.NewToken(),
-	}
-	return b
-}
-
-// createChild is the commit of Start.
-func (p *agentPort) createChild(tx store.Tx, b childSpec) (perdure.Task, error) {
-	row, err := tx.Calls().Get(b.spawn.Key)
-	if err != nil || row.State != perdure.CallRunning || row.Worker != p.e.core.Worker {
-		return b.task, errors.Join(perdure.Lost, err) // the call was settled, or another worker owns it
-	}
-	if row.Task != "" { // the call is a task already: it was routed, or it left its turn before this commit
-		b.task.ID, b.spawn.Task = row.Task, row.Task
-	}
-	known, err := tx.Spawns().Get(b.spawn.Key)
-	switch {
-	case err == nil && known.State != store.SpawnPending:
-		return tx.Tasks().Get(b.task.Session, known.Task)
-	case errors.Is(err, perdure.NotFound):
-		if err = p.checkWanted(tx, b); err == nil {
-			err = p.admit(tx, b)
-		}
-	}
-	if err != nil {
-		return b.task, err
-	}
-	_, handle, err := tx.Spawns().Claim(b.spawn)
-	if err != nil {
-		return b.task, err
-	}
-	b.task.Tool, b.task.ArgsHash = row.Tool, row.Fingerprint
-	b.task.Spec = perdure.TaskSpec{Tool: row.Tool, Arguments: row.Args, Reattachable: true, SignalOnCompletion: true}
-	task, err := p.recordParentTask(tx, b)
-	if err != nil {
-		return task, err
-	}
-	if err := b.createSession(tx, p.Owner); err != nil {
-		return task, err
-	}
-	return task, tx.Spawns().RegisterChild(handle.Key, handle.Token, b.child)
-}
-
-// checkWanted refuses a subagent if its call, which is a task by now, was canceled, or if its
-// parent session was stopped. The commit of that cancel could not see the subagent.
-func (p *agentPort) checkWanted(tx store.Tx, b childSpec) error {
-	late := &tool.Denied{Result: tool.Error("No subagent was started: this work has been canceled.")}
-	late.Result.ErrorKind = perdure.ErrorCanceled
-	switch known, err := tx.Tasks().Get(b.task.Session, b.task.ID); {
-	case err == nil && (known.CancelRequested() || known.State.Terminal()):
-		return late
-	case err != nil && !errors.Is(err, perdure.NotFound):
-		return err
-	}
-	if p.Owner.Lineage == nil {
-		return nil
-	}
-	session, err := p.e.core.Fold(tx.Reader(), p.Owner.Session)
-	if err == nil && session.Stopped != nil {
-		return late
-	}
-	return err
-}
-
-// admit refuses a subagent beyond a limit. The count is taken in the commit that adds the subagent.
-func (p *agentPort) admit(tx store.Tx, b childSpec) error {
-	refuse := func(what string, limit, now int) error {
-		return &tool.Denied{Result: tool.Failf("No subagent was started: %s is limited to %d, and it is %d.", what,
-			limit, now)}
-	}
-	cfg := p.e.core
-	if b.spawn.Depth > cfg.SubagentDepth {
-		return refuse("the depth of subagents", cfg.SubagentDepth, p.Owner.Depth())
-	}
-	count, err := tx.Spawns().Count(b.spawn.Root)
-	switch {
-	case err != nil:
-		return err
-	case cfg.SubagentsLive > 0 && count.Live >= cfg.SubagentsLive:
-		return refuse("the number of running subagents", cfg.SubagentsLive, count.Live)
-	case cfg.SubagentsTotal > 0 && count.Total >= cfg.SubagentsTotal:
-		return refuse("the total number of subagents", cfg.SubagentsTotal, count.Total)
-	}
-	return nil
-}
-
-// recordParentTask adds the parent's task, or links the task that the call has become.
-func (p *agentPort) recordParentTask(tx store.Tx, b childSpec) (perdure.Task, error) {
-	known, err := tx.Tasks().Get(b.task.Session, b.task.ID)
-	if err == nil {
-		change, err := p.e.records.Update(tx, known, perdure.TaskUpdate{Attempt: known.Attempt, Links: b.task.Links})
-		if err == nil && change.Answer != perdure.Updated {
-			err = perdure.Lost
-		}
-		return change.Task, err
-	}
-	if !errors.Is(err, perdure.NotFound) {
-		return b.task, err
-	}
-	now := tx.Now()
-	b.task.CreatedAt, b.task.UpdatedAt, b.task.StartedAt, b.task.HeartbeatAt = now, now, now, now
-	events := []perdure.Event{taskrecord.Event(b.task, perdure.TaskCreated{Task: b.task})}
-	core.Stamp(events, now)
-	if err := tx.Journal().Append(b.task.Session, events); err != nil {
-		return b.task, err
-	}
-	task, _, err := tx.Tasks().Create(b.task)
-	return task, err
 }
 
 // createSession adds the subagent's session with its first message.
@@ -268,21 +63,215 @@ func (b childSpec) createSession(tx store.Tx, parent *core.Owner) error {
 	return tx.Journal().Append(b.child, events)
 }
 
-// parentMessage returns a message from the parent. Messages with the same key are one message. The
-// message may repeat what the parent's model has read, so it can be untrusted.
-func parentMessage(child perdure.SessionID, key, text string, untrusted bool) perdure.Event {
-	message := perdure.Text(text)
-	message.Parts[0].Untrusted = untrusted
-	message.ID = core.NewMessageID()
-	return perdure.Event{Session: child, Actor: "parent",
-		Fact: perdure.MessageReceived{Message: message, Mode: perdure.ModeSteer, Source: "parent",
-			Key: "parent:" + key}}
+// Port gives a call the subagents of its session.
+type Port struct {
+	subagents *Subagents
+	*environment.Caller
+	tasks tool.Tasks // of the same session
+}
+
+var (
+	_ tool.Agents        = (*Port)(nil)
+	_ tool.TaskMessenger = (*Port)(nil)
+)
+
+// Start creates a subagent. Handle, child session and the parent's task are one commit, so none
+// exists without the others. A call that runs again finds what it created before.
+func (p *Port) Start(ctx context.Context, o tool.SubagentRequest) (task perdure.Task, err error) {
+	known := p.subagents.secrets.Known(p.Owner.Session)
+	o.Name, o.Prompt = secretargs.MaskKnown(known, o.Name), secretargs.MaskKnown(known, o.Prompt)
+	o.Schema, _ = secretargs.MaskKnownJSON(known, o.Schema)
+	agent, err := p.childAgent(o)
+	if err != nil {
+		return task, err
+	}
+	row, err := p.subagents.core.SessionRow(ctx, p.Owner.Session)
+	if err != nil {
+		return task, fmt.Errorf("start subagent: %w", err)
+	}
+	b := p.childSpec(o, agent, row.Secret)
+	b.trace = telemetry.TraceParent(ctx)
+	err = p.subagents.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
+		task, err = p.createChild(tx, b)
+		return err
+	})
+	var refused *tool.Denied
+	if err != nil && !core.RefusedWrite(err) && !errors.As(err, &refused) { // the answer of the commit may be lost
+		found := p.subagents.core.ReadBack(ctx, func(r store.Reader) (err error) {
+			handle, err := r.Spawns().Get(b.spawn.Key)
+			if err == nil {
+				task, err = r.Tasks().Get(p.Owner.Session, handle.Task)
+			}
+			return err
+		})
+		if found == nil {
+			err = nil
+		}
+	}
+	if err != nil {
+		return task, fmt.Errorf("start subagent: %w", err)
+	}
+	p.subagents.core.Wake(task.Links.ChildSession)
+	return task, nil
+}
+
+// childAgent returns the agent of the subagent. It has no permission that its parent does not have.
+func (p *Port) childAgent(o tool.SubagentRequest) (perdure.Agent, error) {
+	wanted := p.Owner.Agent
+	if o.Agent != "" {
+		named, ok := p.subagents.core.Agents[o.Agent]
+		if !ok {
+			return wanted, &tool.Denied{Result: tool.Failf("There is no agent %q.", o.Agent)}
+		}
+		wanted = named
+	}
+	if len(o.Schema) > 0 {
+		if fault := tool.CheckSchema(o.Schema); fault != "" {
+			return wanted, &tool.Denied{Result: tool.Failf("result_schema is not a valid JSON Schema: %s", fault)}
+		}
+	}
+	parent := p.Owner.Agent
+	if parent.Tools == nil && wanted.Tools != nil { // tools that must be chosen are not in the default set
+		parent.Tools = p.subagents.core.Tools.Defaults()
+	}
+	agent := parent.Child(wanted)
+	agent.Title = o.Name
+	agent.Metadata = p.Owner.Agent.Metadata // of the host, for example its workspace
+	return agent, nil
+}
+
+// childSpec fills in the derived ids, which are the same on every replay.
+func (p *Port) childSpec(o tool.SubagentRequest, agent perdure.Agent, secret perdure.Secret) childSpec {
+	key := perdure.CallKey{Session: p.Owner.Session, Call: p.Call}
+	task := taskrecord.Request{Owner: p.Owner, At: p.At, Task: perdure.Task{
+		Session: p.Owner.Session, RootSession: p.Owner.Root(), Kind: perdure.KindSubagent, Turn: p.Turn,
+		Call: p.Call, Origin: perdure.OriginSubagent,
+		DisplayName: o.Name, Class: perdure.Idempotent, Lane: perdure.Foreground,
+		State: perdure.TaskRunning, StateDetail: "Starting",
+		Attempt: 1, Executions: 1, Worker: p.subagents.core.Worker, Delivery: perdure.ToLoop,
+		Wake: perdure.WakeContinue, Delivered: perdure.NotDelivered,
+	}}.WithIDs(secret)
+	if o.Background {
+		task.Lane = perdure.Background
+	}
+	b := childSpec{order: o, agent: agent, clean: !p.Read, task: task,
+		child: perdure.DeriveID[perdure.SessionID](secret, p.At, string(key.Session), string(key.Call))}
+	b.task.Links.ChildSession = b.child
+	b.spawn = store.Spawn{
+		Key: key, Root: p.Owner.Root(), Depth: p.Owner.Depth() + 1, Task: task.ID, Name: o.Name, Prompt: o.Prompt,
+		Schema: o.Schema, Token: core.NewToken(),
+	}
+	return b
+}
+
+// createChild is the commit of Start.
+func (p *Port) createChild(tx store.Tx, b childSpec) (perdure.Task, error) {
+	row, err := tx.Calls().Get(b.spawn.Key)
+	if err != nil || row.State != perdure.CallRunning || row.Worker != p.subagents.core.Worker {
+		return b.task, errors.Join(perdure.Lost, err) // the call was settled, or another worker owns it
+	}
+	if row.Task != "" { // the call is a task already: it was routed, or it left its turn before this commit
+		b.task.ID, b.spawn.Task = row.Task, row.Task
+	}
+	known, err := tx.Spawns().Get(b.spawn.Key)
+	switch {
+	case err == nil && known.State != store.SpawnPending:
+		return tx.Tasks().Get(b.task.Session, known.Task)
+	case errors.Is(err, perdure.NotFound):
+		if err = p.checkWanted(tx, b); err == nil {
+			err = p.admit(tx, b)
+		}
+	}
+	if err != nil {
+		return b.task, err
+	}
+	_, handle, err := tx.Spawns().Claim(b.spawn)
+	if err != nil {
+		return b.task, err
+	}
+	b.task.Tool, b.task.ArgsHash = row.Tool, row.Fingerprint
+	b.task.Spec = perdure.TaskSpec{Tool: row.Tool, Arguments: row.Args, Reattachable: true, SignalOnCompletion: true}
+	task, err := p.recordParentTask(tx, b)
+	if err != nil {
+		return task, err
+	}
+	if err := b.createSession(tx, p.Owner); err != nil {
+		return task, err
+	}
+	return task, tx.Spawns().RegisterChild(handle.Key, handle.Token, b.child)
+}
+
+// checkWanted refuses a subagent if its call, which is a task by now, was canceled, or if its
+// parent session was stopped. The commit of that cancel could not see the subagent.
+func (p *Port) checkWanted(tx store.Tx, b childSpec) error {
+	late := &tool.Denied{Result: tool.Error("No subagent was started: this work has been canceled.")}
+	late.Result.ErrorKind = perdure.ErrorCanceled
+	switch known, err := tx.Tasks().Get(b.task.Session, b.task.ID); {
+	case err == nil && (known.CancelRequested() || known.State.Terminal()):
+		return late
+	case err != nil && !errors.Is(err, perdure.NotFound):
+		return err
+	}
+	if p.Owner.Lineage == nil {
+		return nil
+	}
+	session, err := p.subagents.core.Fold(tx.Reader(), p.Owner.Session)
+	if err == nil && session.Stopped != nil {
+		return late
+	}
+	return err
+}
+
+// admit refuses a subagent beyond a limit. The count is taken in the commit that adds the subagent.
+func (p *Port) admit(tx store.Tx, b childSpec) error {
+	refuse := func(what string, limit, now int) error {
+		return &tool.Denied{Result: tool.Failf("No subagent was started: %s is limited to %d, and it is %d.", what,
+			limit, now)}
+	}
+	cfg := p.subagents.core
+	if b.spawn.Depth > cfg.SubagentDepth {
+		return refuse("the depth of subagents", cfg.SubagentDepth, p.Owner.Depth())
+	}
+	count, err := tx.Spawns().Count(b.spawn.Root)
+	switch {
+	case err != nil:
+		return err
+	case cfg.SubagentsLive > 0 && count.Live >= cfg.SubagentsLive:
+		return refuse("the number of running subagents", cfg.SubagentsLive, count.Live)
+	case cfg.SubagentsTotal > 0 && count.Total >= cfg.SubagentsTotal:
+		return refuse("the total number of subagents", cfg.SubagentsTotal, count.Total)
+	}
+	return nil
+}
+
+// recordParentTask adds the parent's task, or links the task that the call has become.
+func (p *Port) recordParentTask(tx store.Tx, b childSpec) (perdure.Task, error) {
+	known, err := tx.Tasks().Get(b.task.Session, b.task.ID)
+	if err == nil {
+		change, err := p.subagents.records.Update(tx, known, perdure.TaskUpdate{Attempt: known.Attempt, Links: b.task.Links})
+		if err == nil && change.Answer != perdure.Updated {
+			err = perdure.Lost
+		}
+		return change.Task, err
+	}
+	if !errors.Is(err, perdure.NotFound) {
+		return b.task, err
+	}
+	now := tx.Now()
+	b.task.CreatedAt, b.task.UpdatedAt, b.task.StartedAt, b.task.HeartbeatAt = now, now, now, now
+	events := []perdure.Event{taskrecord.Event(b.task, perdure.TaskCreated{Task: b.task})}
+	core.Stamp(events, now)
+	if err := tx.Journal().Append(b.task.Session, events); err != nil {
+		return b.task, err
+	}
+	task, _, err := tx.Tasks().Create(b.task)
+	return task, err
 }
 
 // Await waits for the end of a subagent, even while the store cannot be read. It holds no slot of
 // the process in the meantime: the runs of the subagent may need it, and both would wait for each
 // other.
-func (p *agentPort) Await(ctx context.Context, id perdure.TaskID) (task perdure.Task, result []byte, err error) {
+func (p *Port) Await(ctx context.Context, id perdure.TaskID) (task perdure.Task, result []byte, err error) {
 	for attempt := 1; ; attempt++ {
 		task, result, err = p.await(ctx, id)
 		switch {
@@ -301,28 +290,28 @@ func (p *agentPort) Await(ctx context.Context, id perdure.TaskID) (task perdure.
 
 // await waits once. While a person considers a question of the subagent, the clocks of the call are
 // paused.
-func (p *agentPort) await(ctx context.Context, id perdure.TaskID) (task perdure.Task, result []byte, err error) {
-	_, err = p.e.tasks.WaitTasks(ctx, []perdure.SessionID{p.Owner.Session},
+func (p *Port) await(ctx context.Context, id perdure.TaskID) (task perdure.Task, result []byte, err error) {
+	_, err = p.subagents.tasks.WaitTasks(ctx, []perdure.SessionID{p.Owner.Session},
 		func(ctx context.Context) ([]perdure.Task, bool, error) {
 			now, err := p.tasks.Task(ctx, string(id))
 			if err != nil {
 				return nil, false, err
 			}
 			task = now
-			if p.e.core.Runner.Yield(p.workID(task)) {
-				p.e.core.SlotFreed()
+			if p.subagents.core.Runner.Yield(p.workID(task)) {
+				p.subagents.core.SlotFreed()
 			}
 			if task.AwaitsInput() {
-				p.e.core.Runner.Pause(p.workID(task))
+				p.subagents.core.Runner.Pause(p.workID(task))
 			} else {
-				p.e.core.Runner.Resume(p.workID(task))
+				p.subagents.core.Runner.Resume(p.workID(task))
 			}
 			return nil, task.State.Terminal(), nil
 		})
 	if err != nil || !task.State.Terminal() {
 		return task, nil, err
 	}
-	err = p.e.core.Store.View(context.WithoutCancel(ctx), func(r store.Reader) error {
+	err = p.subagents.core.Store.View(context.WithoutCancel(ctx), func(r store.Reader) error {
 		handle, err := r.Spawns().Get(perdure.CallKey{Session: p.Owner.Session, Call: p.Call})
 		result = handle.Result
 		return err
@@ -332,7 +321,7 @@ func (p *agentPort) await(ctx context.Context, id perdure.TaskID) (task perdure.
 
 // workID returns the id of the work that waits for a subagent: that of the call, or that of the
 // task if the call was routed.
-func (p *agentPort) workID(task perdure.Task) string {
+func (p *Port) workID(task perdure.Task) string {
 	if task.Origin == perdure.OriginRouted {
 		return string(task.ID)
 	}
@@ -342,29 +331,29 @@ func (p *agentPort) workID(task perdure.Task) string {
 // abandonChild cancels a subagent whose call ended first, because its turn was interrupted or its
 // deadline passed. A background subagent is canceled separately, and stopping the engine cancels
 // nothing.
-func (p *agentPort) abandonChild(ctx context.Context) {
+func (p *Port) abandonChild(ctx context.Context) {
 	cause := perdure.CauseOf(ctx)
 	if cause == "" || cause == perdure.CauseShutdown || cause == perdure.CauseSuperseded {
 		return
 	}
-	p.e.tasks.Abandon(ctx, perdure.CallKey{Session: p.Owner.Session, Call: p.Call}, string(cause))
+	p.subagents.tasks.Abandon(ctx, perdure.CallKey{Session: p.Owner.Session, Call: p.Call}, string(cause))
 }
 
 // Tell sends a message to the parent: an outbound message of the parent's task.
-func (p *agentPort) SendToParent(ctx context.Context, text string) error {
+func (p *Port) SendToParent(ctx context.Context, text string) error {
 	from := p.Owner.Lineage
 	if from == nil {
 		return fmt.Errorf("tell the parent: %w: the session is not a subagent", perdure.Conflict)
 	}
-	row, err := p.e.core.SessionRow(ctx, p.Owner.Session)
+	row, err := p.subagents.core.SessionRow(ctx, p.Owner.Session)
 	if err != nil {
 		return fmt.Errorf("tell the parent: %w", err)
 	}
 	m := perdure.TaskMessage{Task: from.Task, Direction: perdure.Outbound,
-		Text: secretargs.MaskKnown(p.e.secrets.Known(p.Owner.Session), text)}
+		Text: secretargs.MaskKnown(p.subagents.secrets.Known(p.Owner.Session), text)}
 	// one call sends one message
 	m.ID = perdure.DeriveID[perdure.TaskMessageID](row.Secret, p.Owner.Created, string(p.Owner.Session), string(p.Call))
-	err = p.e.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+	err = p.subagents.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		task, err := tx.Tasks().Get(from.Parent, from.Task)
 		if err != nil {
 			return err
@@ -379,39 +368,50 @@ func (p *agentPort) SendToParent(ctx context.Context, text string) error {
 			return fmt.Errorf("%w: already settled", perdure.Conflict)
 		}
 		m.CreatedAt = tx.Now()
-		if _, err := p.e.records.Update(tx, task, perdure.TaskUpdate{Attempt: task.Attempt},
-			p.e.records.MessageNotice(task, m, "")); err != nil {
+		if _, err := p.subagents.records.Update(tx, task, perdure.TaskUpdate{Attempt: task.Attempt},
+			p.subagents.records.MessageNotice(task, m, "")); err != nil {
 			return err
 		}
 		return tx.Tasks().AddMessage(m)
 	})
-	if err != nil && p.e.tasks.WasSent(ctx, from.Task, m.ID, err) {
+	if err != nil && p.subagents.tasks.WasSent(ctx, from.Task, m.ID, err) {
 		err = nil
 	}
 	if err != nil {
 		return fmt.Errorf("tell the parent: %w", err)
 	}
-	p.e.core.Wake(from.Parent)
+	p.subagents.core.Wake(from.Parent)
 	return nil
 }
 
 // Send implements tool.TaskMessenger: it sends a message of the model to a task of its session.
-func (p *agentPort) Send(ctx context.Context, id string, m perdure.TaskMessage) (perdure.TaskMessageID, error) {
+func (p *Port) Send(ctx context.Context, id string, m perdure.TaskMessage) (perdure.TaskMessageID, error) {
 	task, err := p.tasks.Task(ctx, id)
 	if err != nil {
 		return "", err
 	}
-	row, err := p.e.core.SessionRow(ctx, p.Owner.Session)
+	row, err := p.subagents.core.SessionRow(ctx, p.Owner.Session)
 	if err != nil {
 		return "", err
 	}
-	known := p.e.secrets.Known(p.Owner.Session)
+	known := p.subagents.secrets.Known(p.Owner.Session)
 	m.By, m.Text = "agent", secretargs.MaskKnown(known, m.Text)
 	m.Data, _ = secretargs.MaskKnownJSON(known, m.Data)
 	// one call sends one message
 	m.ID = perdure.DeriveID[perdure.TaskMessageID](row.Secret, p.Owner.Created, string(p.Owner.Session), string(p.Call))
 	if task.Links.ChildSession != "" && m.InReplyTo == "" {
-		return p.e.tellChild(ctx, task.ID, m)
+		return p.subagents.tellChild(ctx, task.ID, m)
 	}
-	return p.e.tasks.Send(ctx, task.ID, m)
+	return p.subagents.tasks.Send(ctx, task.ID, m)
+}
+
+// parentMessage returns a message from the parent. Messages with the same key are one message. The
+// message may repeat what the parent's model has read, so it can be untrusted.
+func parentMessage(child perdure.SessionID, key, text string, untrusted bool) perdure.Event {
+	message := perdure.Text(text)
+	message.Parts[0].Untrusted = untrusted
+	message.ID = core.NewMessageID()
+	return perdure.Event{Session: child, Actor: "parent",
+		Fact: perdure.MessageReceived{Message: message, Mode: perdure.ModeSteer, Source: "parent",
+			Key: "parent:" + key}}
 }
