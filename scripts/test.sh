@@ -25,7 +25,7 @@ if (($#)); then
 else
 	# In these, goroutines share memory: they run with the race detector, and only so. The root has no goroutine, which
 	# archtest keeps. A process that the detector watches waits for a second at its end unless it is told not to.
-	raced=(./dispatch ./internal/effect ./store/memory ./internal/api ./internal/supervise)
+	raced=(./dispatch ./internal/effect/... ./store/memory ./internal/api ./internal/supervise)
 	mapfile -t others < <(go list ./... | grep -vxF -f <(go list "${raced[@]}"))
 	# The slowest packages come first, so that the others fill the time in which their tests wait.
 	part "go vet and go test" env CGO_ENABLED=0 go test -vet=all "${flags[@]}" ./cmd/perdure ./engine/local ./store/postgres ./engine/remote "${others[@]}"

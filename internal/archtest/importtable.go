@@ -12,9 +12,10 @@ type importRow struct {
 // Groups of packages for the rows of the import table.
 const (
 	leaves     = " internal/supervise internal/egress internal/secret internal/cron internal/strictjson"
-	engineDeps = ". agent budget webhook engine store dispatch model tool internal/effect internal/sessionfile internal/sessionport internal/sessionsql internal/blob internal/payment internal/ratelimit internal/meter internal/telemetry internal/webhook" + leaves
+	engineDeps = ". agent budget webhook engine store dispatch model tool internal/effect internal/sessionfile internal/sessionport internal/sessionsql internal/blob internal/payment internal/ratelimit internal/meter internal/telemetry internal/webhook" + leaves + stories
 	// pure packages that import the standard library only, so that the root may import them
 	rootLeaves = "internal/growmap internal/hmacuuid internal/shorten internal/strictjson internal/urlform"
+	stories    = " internal/effect/core internal/effect/toolset internal/effect/secrets internal/effect/environment internal/effect/admission internal/effect/generation internal/effect/cleanup internal/effect/taskrecord internal/effect/taskrun internal/effect/approval internal/effect/foreground internal/effect/hostcall internal/effect/schedule internal/effect/taskport internal/effect/subagent"
 	anything   = "anything"
 )
 
@@ -23,7 +24,7 @@ const redact = "internal/redact"
 
 // importTable returns the import table.
 func importTable() []importRow {
-	return slices.Concat(innerPackages(), outerPackages())
+	return slices.Concat(innerPackages(), storyPackages(), outerPackages())
 }
 
 // innerPackages returns the rows of nouns, ports and their implementations.
@@ -99,11 +100,33 @@ func innerPackages() []importRow {
 		{"internal/ratelimit", ". store tool"},
 		{"internal/blob", "."},
 		{"internal/telemetry", ". dispatch model store tool"},
-		{"internal/effect", ". agent budget internal/meter model tool dispatch store internal/sessionfile internal/sessioncache internal/telemetry internal/secretargs internal/strictjson"},
 		{"internal/sessioncache", "."},
 		{"internal/meter", ". budget store"},
 		{"internal/webhook", ". webhook store internal/redact"},
 		{"internal/secretargs", ". tool internal/strictjson"},
+	}
+}
+
+// storyPackages returns the rows of the effect layer, one package a story.
+func storyPackages() []importRow {
+	return []importRow{
+		{"internal/effect/core", ". budget dispatch model store tool internal/meter internal/sessioncache internal/sessionfile internal/telemetry"},
+		{"internal/effect/toolset", ". model tool internal/effect/core"},
+		{"internal/effect/secrets", ". tool internal/secretargs internal/effect/core internal/effect/toolset"},
+		{"internal/effect/environment", ". store tool internal/secretargs internal/sessionfile internal/effect/core internal/effect/secrets internal/effect/toolset"},
+		{"internal/effect/admission", ". dispatch store tool internal/secretargs internal/strictjson internal/effect/core internal/effect/secrets internal/effect/toolset"},
+		{"internal/effect/generation", ". agent budget model store tool internal/meter internal/secretargs internal/effect/core internal/effect/secrets internal/effect/toolset"},
+		{"internal/effect/cleanup", ". store tool internal/effect/core internal/effect/toolset"},
+		{"internal/effect/taskrecord", ". budget dispatch store tool internal/meter internal/secretargs internal/effect/admission internal/effect/core internal/effect/secrets internal/effect/toolset"},
+		{"internal/effect/taskrun", ". dispatch store tool internal/secretargs internal/sessionfile internal/telemetry internal/effect/core internal/effect/environment internal/effect/secrets internal/effect/taskrecord internal/effect/toolset"},
+		{"internal/effect/approval", ". store internal/secretargs internal/strictjson internal/effect/core internal/effect/secrets internal/effect/taskrecord internal/effect/taskrun internal/effect/toolset"},
+		{"internal/effect/foreground", ". dispatch store tool internal/telemetry internal/strictjson internal/effect/admission internal/effect/core internal/effect/environment internal/effect/secrets internal/effect/taskrecord internal/effect/taskrun internal/effect/toolset"},
+		{"internal/effect/hostcall", ". store tool internal/secretargs internal/telemetry internal/effect/admission internal/effect/core internal/effect/secrets internal/effect/taskrecord internal/effect/taskrun internal/effect/toolset"},
+		{"internal/effect/schedule", ". dispatch store tool internal/secretargs internal/effect/admission internal/effect/core internal/effect/environment internal/effect/secrets internal/effect/taskrecord internal/effect/taskrun internal/effect/toolset"},
+		{"internal/effect/taskport", ". store tool internal/secretargs internal/effect/admission internal/effect/core internal/effect/environment internal/effect/secrets internal/effect/taskrecord internal/effect/taskrun internal/effect/toolset"},
+		{"internal/effect/subagent", ". store tool internal/secretargs internal/telemetry internal/effect/core internal/effect/environment internal/effect/secrets internal/effect/taskrecord internal/effect/taskrun"},
+		{"internal/effect", ". budget dispatch store tool internal/meter internal/sessioncache" + stories},
+		{"internal/effect/effecttest", ". dispatch model/scripted store store/memory tool internal/effect/admission internal/effect/core internal/effect/environment internal/effect/secrets internal/effect/taskrecord internal/effect/toolset"}, // for tests
 	}
 }
 

@@ -36,7 +36,7 @@ func libraries() []library {
 		// engines, and libraries that they share with internal packages
 		{"go.temporal.io/sdk", "v1.50.0", "engine/temporal"},
 		{"github.com/cenkalti/backoff/v5", "v5.0.3", "engine/* internal/*"},
-		{"github.com/google/uuid", "v1.6.0", "engine/* internal/*"},
+		{"github.com/google/uuid", "v1.6.0", "engine/* internal/* internal/effect/core"},
 		{"golang.org/x/sync", "v0.24.0", "tool dispatch engine/* internal/*"},
 		{"golang.org/x/time", "v0.16.0", "engine/* internal/*"},
 		{"github.com/netresearch/go-cron", "v0.15.0", "internal/cron"},

@@ -2,7 +2,6 @@ package effect
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect/core"
@@ -28,57 +27,16 @@ func (e *Effects) StartCall(ctx context.Context, run CallRun) error {
 	return e.calls.Start(ctx, request)
 }
 
-// claim records the intent to run a call: its ledger row and its event.
-func (s *step) claim(c perdure.ClaimCall) error {
-	if withheld, err := s.withhold(c); err != nil || withheld {
-		return err
-	}
-	if affordable, err := s.reserveCall(c); err != nil || !affordable {
-		return err
-	}
-	if c.Call.Lane == perdure.Background {
-		return s.claimRouted(c)
-	}
-	key := perdure.CallKey{Session: s.d.ID, Call: c.Call.ID}
-	call := perdure.Call{
-		Key: key, Turn: c.Turn, Tool: c.Call.Name, Args: c.Call.Args,
-		Fingerprint: c.Call.Fingerprint, Class: c.Call.Class,
-		Token: core.NewToken(), Worker: s.e.core.Worker, Epoch: s.row.Epoch,
-	}
-	outcome, row, err := s.tx.Calls().Claim(call, s.e.core.WorkerAlive(s.tx.Reader()))
-	if err != nil {
-		return err
-	}
-	if outcome == perdure.Claimed {
-		s.claimed[c.Call.ID] = row
-		return s.append([]perdure.Event{c.Event})
-	}
-	if err := s.releaseReservation(c.Call.ID); err != nil {
-		return err
-	}
-	return s.answerClaimed(c, outcome, row)
+// RunningTasks lists the committed tasks that run in this process. Call it before a heartbeat, and
+// pass the result to Beat: a task that started after the call is not in the heartbeat's answer
+// either, and must not count as lost.
+func (e *Effects) RunningTasks() (ids []perdure.TaskID) {
+	return append(e.tasks.Running(), e.calls.DetachedTasks()...)
 }
 
-// answerClaimed answers a call whose row exists although the journal has no start of it. Row and
-// event are written in one commit, so either the call id was reused with other content, or the
-// ledger was changed from outside.
-func (s *step) answerClaimed(c perdure.ClaimCall, outcome perdure.ClaimOutcome, row perdure.Call) error {
-	var result perdure.ToolResult
-	switch {
-	case outcome == perdure.AlreadySettled && row.Result != nil:
-		result = *row.Result
-	case outcome == perdure.DeterminismViolation:
-		s.e.core.Log.Error("determinism violation", "session", s.d.ID, "call", c.Call.ID, "stored", row.Fingerprint,
-			"current", c.Call.Fingerprint)
-		result = perdure.Refused(c.Call.ID, perdure.ErrorDeterminism,
-			"this call id was used before with different content")
-	case outcome == perdure.AlreadyUnknown:
-		result = perdure.Failed(c.Call.ID, perdure.ErrorUnknown, perdure.TextUnknown)
-	default:
-		return fmt.Errorf("call %s: %w: another worker runs it", row.Key, perdure.Conflict)
-	}
-	event := c.Event
-	event.Fact = perdure.ToolCompleted{CallID: c.Call.ID, Name: c.Call.Name, Status: result.Status(), Result: result,
-		Replayed: true}
-	return s.append([]perdure.Event{event})
+// SupersedeAll stops all work of this worker as superseded: its lease has expired, so it must write
+// nothing more.
+func (e *Effects) SupersedeAll() {
+	e.tasks.Supersede()
+	e.calls.Supersede()
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// judgement is what hooks and policies decided about a call before it is claimed.
-type judgement struct {
+// Judgement is what hooks and policies decided about a call before it is claimed.
+type Judgement struct {
 	Args        json.RawMessage      // as rewritten by hooks
 	Permissions []perdure.Permission // an approval is needed for these; none: the call may run
 	Refusal     *tool.Result         // if set, the call may not run
@@ -25,7 +25,7 @@ type judgement struct {
 //
 // Hooks and policies see secret values in the arguments; the judgement, which is recorded, has them
 // masked again.
-func (a *Admission) Judge(ctx context.Context, agent perdure.Agent, t tool.Tool, call tool.Call, read bool) judgement {
+func (a *Admission) Judge(ctx context.Context, agent perdure.Agent, t tool.Tool, call tool.Call, read bool) Judgement {
 	recorded := call.Args
 	call.Args = a.secrets.Vault.Known(perdure.CallKey{Session: call.Session, Call: call.ID}, t.Spec().Parameters, recorded)
 	full := call.Args
@@ -44,7 +44,7 @@ func (a *Admission) Judge(ctx context.Context, agent perdure.Agent, t tool.Tool,
 }
 
 // judgeUnmasked is judge with secret values in place, except those that the tool declares secret.
-func (a *Admission) judgeUnmasked(ctx context.Context, agent perdure.Agent, t tool.Tool, call tool.Call, read bool) judgement {
+func (a *Admission) judgeUnmasked(ctx context.Context, agent perdure.Agent, t tool.Tool, call tool.Call, read bool) Judgement {
 	var more []dispatch.RequiredPermission
 	if agent.AskEffects && t.Spec().Class != perdure.Pure {
 		more = append(more, dispatch.RequiredPermission{MinDecision: perdure.Ask, Permission: perdure.Permission{
@@ -65,7 +65,7 @@ func (a *Admission) judgeUnmasked(ctx context.Context, agent perdure.Agent, t to
 	if agent.DryRun { // nobody is asked
 		j.NeedsApproval = nil
 	}
-	return judgement{Args: j.Args, Permissions: j.NeedsApproval, Refusal: j.Refusal}
+	return Judgement{Args: j.Args, Permissions: j.NeedsApproval, Refusal: j.Refusal}
 }
 
 // route asks the host in which lane a call runs. If the host's function fails, it has no say.

@@ -22,10 +22,10 @@ type Repeat struct {
 	Class perdure.EffectClass
 	Print string // fingerprint of the content as executed
 	Asked string // fingerprint of the content as requested; empty: the same
-	// despite is the call or task of unknown outcome that the caller knowingly repeats as a new
+	// Despite is the call or task of unknown outcome that the caller knowingly repeats as a new
 	// effect; empty: none.
 	Despite string
-	// resolved says that the caller also accepts the result of a call that an operator resolved, if
+	// Resolved says that the caller also accepts the result of a call that an operator resolved, if
 	// that result was not reported to it yet.
 	Resolved bool
 }

@@ -60,7 +60,7 @@ type Config struct {
 
 	Agents         map[string]perdure.Agent // agents that spawn_subagent may name; nil: none
 	SubagentDepth  int                      // levels of subagents below a root session; 0: 2; -1: no subagents
-	SubagentsLive  int                      // workerAlive subagents below a root session; 0: 16; -1: no limit
+	SubagentsLive  int                      // live subagents below a root session; 0: 16; -1: no limit
 	SubagentsTotal int                      // subagents ever started below a root session; 0: 200; -1: no limit
 
 	Route  func(tool.Call) dispatch.Route // routing policy of the host; nil: none. Called concurrently

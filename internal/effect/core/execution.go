@@ -42,6 +42,7 @@ func CauseResult(cause perdure.Cause, row perdure.Call) tool.Result {
 	return dispatch.Stopped(cause, Elapsed(row.ClaimedAt, time.Now()))
 }
 
+// UnknownResult is the result of work whose outcome cannot be known.
 func UnknownResult() tool.Result {
 	r := tool.Error(perdure.TextUnknown)
 	r.ErrorKind = perdure.ErrorUnknown

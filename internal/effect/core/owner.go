@@ -18,14 +18,14 @@ import (
 // keep one in memory. An owner is never changed once work uses it.
 type Owner struct {
 	Session perdure.SessionID
-	// org and user come from the session's row; they are empty if no port needs them.
+	// Org and user come from the session's row; they are empty if no port needs them.
 	Org     string
 	User    string
 	Agent   perdure.Agent
 	Created time.Time
 	Lineage *perdure.Lineage // nil: not a subagent
 	Trace   string           // traceparent of the turn or task; empty: none
-	// hasDetachedWork says that work of the session has left its turn, so the model needs the tools
+	// HasDetachedWork says that work of the session has left its turn, so the model needs the tools
 	// to manage it.
 	HasDetachedWork bool
 }

@@ -63,6 +63,7 @@ func (c *Core) ReadBack(ctx context.Context, read func(store.Reader) error) erro
 	}
 }
 
+// SessionRow reads the row of a session.
 func (c *Core) SessionRow(ctx context.Context, id perdure.SessionID) (row store.Session, err error) {
 	err = c.Store.View(ctx, func(r store.Reader) error {
 		row, err = r.Sessions().Get(id)

@@ -18,10 +18,10 @@ const maxDenials = 32
 // journaledEgress is the egress of one execution. Denied requests are recorded in the journal.
 type journaledEgress struct {
 	tool.Egress
-	e    *Environment
-	by   tool.Call
-	mask func(string) string // masks secrets in what is recorded; nil: there are none
-	left *atomic.Int64       // denials that may still be recorded
+	environment *Environment
+	by          tool.Call
+	mask        func(string) string // masks secrets in what is recorded; nil: there are none
+	left        *atomic.Int64       // denials that may still be recorded
 }
 
 // Do implements tool.Egress.
@@ -41,11 +41,11 @@ func (w journaledEgress) tell(fact perdure.RequestDenied) {
 	}
 	ctx, cancel := core.SettleContext(context.Background())
 	defer cancel()
-	err := w.e.core.Work.InTx(ctx, func(tx store.Tx) error {
+	err := w.environment.core.Work.InTx(ctx, func(tx store.Tx) error {
 		return tx.Journal().Append(w.by.Session, []perdure.Event{sessionfile.Event(w.by, "", tx.Now(), fact)})
 	})
 	if err != nil && !errors.Is(err, perdure.NotFound) { // NotFound: the session and its journal were removed
-		w.e.core.Log.Warn("denial not recorded in the journal", "session", w.by.Session, "call", w.by.ID,
+		w.environment.core.Log.Warn("denial not recorded in the journal", "session", w.by.Session, "call", w.by.ID,
 			"host", fact.Host, "error", err)
 	}
 }
@@ -55,7 +55,7 @@ func (en *Environment) egressFor(by tool.Call) tool.Egress {
 	if en.core.Egress == nil {
 		return nil
 	}
-	w := journaledEgress{Egress: en.core.Egress, e: en, by: by, left: new(atomic.Int64)}
+	w := journaledEgress{Egress: en.core.Egress, environment: en, by: by, left: new(atomic.Int64)}
 	w.left.Store(maxDenials)
 	return w
 }

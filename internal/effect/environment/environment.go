@@ -1,3 +1,12 @@
+// Package environment is what running work reaches: the files of its session, the network, and the
+// ports of tool.Env. It also runs work with its secrets masked, and writes what a result is too
+// large for.
+//
+// It may import the root, store and tool, of internal: redact, secretargs and sessionfile, and of
+// internal/effect: core, secrets and toolset.
+//
+// The one thing to know: every change of a file and every denied request is recorded in the
+// journal, with secrets masked.
 package environment
 
 import (
@@ -6,24 +15,39 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect/core"
+	"github.com/perdure/perdure/internal/effect/secrets"
+	"github.com/perdure/perdure/internal/effect/toolset"
 	"github.com/perdure/perdure/tool"
 )
+
+// Environment gives work what it reaches.
+type Environment struct {
+	core    *core.Core
+	toolset *toolset.Toolset
+	secrets *secrets.Secrets
+	ports   Ports
+}
+
+// New returns an environment whose work reaches other work through ports.
+func New(c *core.Core, tools *toolset.Toolset, sec *secrets.Secrets, ports Ports) *Environment {
+	return &Environment{core: c, toolset: tools, secrets: sec, ports: ports}
+}
 
 // Caller is work that may start and reach other work.
 type Caller struct {
 	Owner *core.Owner
-	// at is the journaled time of the message that holds the call, which is the same on every
+	// At is the journaled time of the message that holds the call, which is the same on every
 	// replay.
 	At   time.Time
 	Turn perdure.TurnID // of the call
 	Call perdure.CallID // the call itself, or the call that the work belongs to
-	// repeats is the call or task of unknown outcome that the call knowingly repeats as a new
+	// Repeats is the call or task of unknown outcome that the call knowingly repeats as a new
 	// effect; empty: none.
 	Repeats string
-	// read says that the calling model has read untrusted input. Background work cannot tell, so
+	// Read says that the calling model has read untrusted input. Background work cannot tell, so
 	// there it is always true.
 	Read bool
-	// byModel says that a model makes the call, in its turn. Only such a call may create schedules:
+	// ByModel says that a model makes the call, in its turn. Only such a call may create schedules:
 	// their ids derive from a message, and a background run has none.
 	ByModel bool
 }

@@ -28,7 +28,7 @@ func (en *Environment) journaled(files tool.Files, by tool.Call) tool.Files {
 	case *sessionfile.Files:
 		return f.Recording(by)
 	}
-	return journaledFiles{Files: files, e: en, by: by}
+	return journaledFiles{Files: files, environment: en, by: by}
 }
 
 // FilesOf opens the files of a session as its model sees them, for a caller that is not a call of
@@ -68,10 +68,10 @@ func masked(files tool.Files, mask func(string) string) tool.Files {
 // they are made.
 type journaledFiles struct {
 	tool.Files
-	e    *Environment
-	by   tool.Call
-	as   string              // actor of the changes, if no call makes them
-	mask func(string) string // masks secrets in what is recorded; nil: there are none
+	environment *Environment
+	by          tool.Call
+	as          string              // actor of the changes, if no call makes them
+	mask        func(string) string // masks secrets in what is recorded; nil: there are none
 }
 
 // Write replaces a file, or creates it.
@@ -138,11 +138,11 @@ func (t journaledFiles) record(fact perdure.FileWritten) {
 	}
 	ctx, cancel := core.SettleContext(context.Background())
 	defer cancel()
-	err := t.e.core.Work.InTx(ctx, func(tx store.Tx) error {
+	err := t.environment.core.Work.InTx(ctx, func(tx store.Tx) error {
 		return tx.Journal().Append(t.by.Session, []perdure.Event{sessionfile.Event(t.by, t.as, tx.Now(), fact)})
 	})
 	if err != nil && !errors.Is(err, perdure.NotFound) { // NotFound: the session and its journal were removed
-		t.e.core.Log.Warn("file change not recorded in the journal", "session", t.by.Session, "path", fact.Path,
+		t.environment.core.Log.Warn("file change not recorded in the journal", "session", t.by.Session, "path", fact.Path,
 			"error", err)
 	}
 }
@@ -162,7 +162,7 @@ func (en *Environment) WriteFile(by tool.Call, w tool.FileWrite) error {
 	return en.WriteFenced(by, w, nil)
 }
 
-// WriteFenced is writeFile if fence allows it. The fence is checked in the same commit if files are
+// WriteFenced is WriteFile if fence allows it. The fence is checked in the same commit if files are
 // stored in the store, otherwise right before the write.
 func (en *Environment) WriteFenced(by tool.Call, w tool.FileWrite, fence func(store.Reader) error) error {
 	ctx, cancel := core.SettleContext(context.Background())

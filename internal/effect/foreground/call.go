@@ -93,11 +93,11 @@ func (cs *Calls) execute(run Request, row perdure.Call, t tool.Tool,
 	if began.IsZero() {
 		began = row.ClaimedAt
 	}
-	c := &callRun{e: cs, run: run, row: row, call: core.ToolCall(row, began.Add(tool.DeadlineOf(t, row.Args))),
+	c := &callRun{calls: cs, run: run, row: row, call: core.ToolCall(row, began.Add(tool.DeadlineOf(t, row.Args))),
 		owner: core.OwnerOf(run.Session).Of(*run.Row), name: spec.DisplayName}
 	c.at = core.CallTime(run.Session, row.Key.Call)
 	c.call.Args, c.secretArgs = cs.secrets.Vault.Fill(row.Key, spec.Parameters, row.Args)
-	c.sink = callSink{e: cs, work: row.Key.String(), call: c.call, buffering: true}
+	c.sink = callSink{calls: cs, work: row.Key.String(), call: c.call, buffering: true}
 	env := cs.environment.Env(callerOf(run.Session, c.owner, c.call), c.call, &c.sink)
 	env.Dialog, env.Remote = cs.tasks.NewDialog(c), c
 	work := dispatch.Work{

@@ -20,7 +20,7 @@ import (
 // callRun is one execution of a foreground call in this process. It may become a task while it
 // runs.
 type callRun struct {
-	e          *Calls
+	calls      *Calls
 	run        Request
 	row        perdure.Call
 	call       tool.Call
@@ -41,27 +41,27 @@ type callRun struct {
 
 // end is called by the runner when the execution has ended.
 func (c *callRun) end(end dispatch.End) {
-	c.e.running.Delete(c.row.Key)
+	c.calls.running.Delete(c.row.Key)
 	c.sink.close()
 	if core.LeftForRestart(end) || end.Cause == perdure.CauseSuperseded {
 		return // left for the next start, or owned by another worker now
 	}
 	if end.Lane != perdure.Background {
-		c.run.Done(c.e.settledOutcome(c.run, c.row, c.e.resultOf(c.row, end)))
+		c.run.Done(c.calls.settledOutcome(c.run, c.row, c.calls.resultOf(c.row, end)))
 		return
 	}
 	task, row := c.taskAndRow()
-	if c.e.tasks.EndsWithChild(task) {
+	if c.calls.tasks.EndsWithChild(task) {
 		return // the end of the subagent's own session ends the task
 	}
-	c.e.tasks.End(context.Background(), task, row, c.e.tasks.Judge(task, row, end.Result, end))
+	c.calls.tasks.End(context.Background(), task, row, c.calls.tasks.Judge(task, row, end.Result, end))
 }
 
 // returned is called when the tool has really returned.
 func (c *callRun) returned() {
 	if task, _ := c.taskAndRow(); task.ID != "" {
-		c.e.records.DropWork(task.ID)
-		c.e.core.SlotFreed()
+		c.calls.records.DropWork(task.ID)
+		c.calls.core.SlotFreed()
 	}
 }
 
@@ -75,7 +75,7 @@ func (c *callRun) taskAndRow() (perdure.Task, perdure.Call) {
 	return c.task, row
 }
 
-// AskingTask implements asker: the call becomes a task, unless it is one.
+// AskingTask implements taskrun.Asker: the call becomes a task, unless it is one.
 func (c *callRun) AskingTask() (perdure.Task, error) {
 	task, _ := c.taskAndRow()
 	if task.ID == "" && c.requestDetach(perdure.DetachedByAsking) {
@@ -96,7 +96,7 @@ func (c *callRun) Link(ctx context.Context, id string) error {
 	if task.ID == "" {
 		return nil
 	}
-	return c.e.tasks.LinkRemote(ctx, task, id)
+	return c.calls.tasks.LinkRemote(ctx, task, id)
 }
 
 // requestDetach asks the runner to detach the call, and reports whether the call is a task now.
@@ -104,7 +104,7 @@ func (c *callRun) requestDetach(why string) bool {
 	c.mu.Lock()
 	c.detachReason = why
 	c.mu.Unlock()
-	return c.e.core.Runner.Detach(c.row.Key.String())
+	return c.calls.core.Runner.Detach(c.row.Key.String())
 }
 
 // detach makes the call a task. Task row, lane, placeholder and the task id in the ledger row are
@@ -121,12 +121,12 @@ func (c *callRun) detach() bool {
 	}
 	ctx := context.Background() // wait for the answer: the code below reads what the commit made
 	var task perdure.Task
-	err := c.e.core.Work.InTx(ctx, func(tx store.Tx) (err error) {
+	err := c.calls.core.Work.InTx(ctx, func(tx store.Tx) (err error) {
 		task, err = c.detachIn(tx, why, soft)
 		return err
 	})
 	if err != nil && !c.isTask(ctx, task) {
-		c.e.records.DropWork(task.ID)
+		c.calls.records.DropWork(task.ID)
 		c.detachFailed(err)
 		return false
 	}
@@ -135,17 +135,17 @@ func (c *callRun) detach() bool {
 	remote := c.remote
 	c.mu.Unlock()
 	if remote != task.Links.RemoteTask { // it was linked during the commit
-		if err := c.e.tasks.LinkRemote(ctx, task, remote); err != nil {
-			c.e.core.Log.Error("remote task not linked", "task", task.ID, "error", err)
+		if err := c.calls.tasks.LinkRemote(ctx, task, remote); err != nil {
+			c.calls.core.Log.Error("remote task not linked", "task", task.ID, "error", err)
 		}
 	}
 	c.run.Session, c.run.Row, c.run.Claimed = nil, nil, nil // a waiting task must not keep a conversation in memory
-	sink := c.e.tasks.NewSink(task, 0)
+	sink := c.calls.tasks.NewSink(task, 0)
 	c.sink.attachTask(sink)
-	c.e.core.Log.Warn("call detached", "tool", c.row.Tool, "why", why, "budget", soft, "task", task.ID,
+	c.calls.core.Log.Warn("call detached", "tool", c.row.Tool, "why", why, "budget", soft, "task", task.ID,
 		"call", c.row.Key, "args", redact.Document(c.row.Args))
-	c.e.core.Wake(c.row.Key.Session)
-	c.e.tasks.Evict(ctx, c.row.Key.Session)
+	c.calls.core.Wake(c.row.Key.Session)
+	c.calls.tasks.Evict(ctx, c.row.Key.Session)
 	return true
 }
 
@@ -155,7 +155,7 @@ func (c *callRun) isTask(ctx context.Context, task perdure.Task) bool {
 		return false
 	}
 	var row perdure.Call
-	err := c.e.core.ReadBack(ctx, func(r store.Reader) (err error) {
+	err := c.calls.core.ReadBack(ctx, func(r store.Reader) (err error) {
 		row, err = r.Calls().Get(c.row.Key)
 		return err
 	})
@@ -170,7 +170,7 @@ func (c *callRun) detachFailed(err error) {
 	c.mu.Unlock()
 	var full *perdure.NoSlot
 	if !errors.As(err, &full) {
-		c.e.core.Log.Warn("call not detached", "tool", c.row.Tool, "call", c.row.Key, "error", err)
+		c.calls.core.Log.Warn("call not detached", "tool", c.row.Tool, "call", c.row.Key, "error", err)
 		return
 	}
 	c.mu.Lock()
@@ -203,13 +203,13 @@ func (c *callRun) detachIn(tx store.Tx, why string, soft time.Duration) (perdure
 	if err != nil {
 		return perdure.Task{}, err
 	}
-	if session.Worker != c.e.core.Worker {
+	if session.Worker != c.calls.core.Worker {
 		return perdure.Task{}, fmt.Errorf("session %s: %w", key.Session, perdure.Lost)
 	}
 	if _, err := tx.Sessions().Lock(key.Session, session.Epoch); err != nil {
 		return perdure.Task{}, err
 	}
-	task := c.e.records.OfCall(taskrecord.Call{Owner: c.owner, Row: c.row, At: c.at, Secret: session.Secret, Name: c.name,
+	task := c.calls.records.OfCall(taskrecord.Call{Owner: c.owner, Row: c.row, At: c.at, Secret: session.Secret, Name: c.name,
 		Origin: perdure.OriginDetached})
 	if row, err := tx.Calls().Get(key); err != nil || row.Token == c.row.Token && row.Task == task.ID {
 		// committed before; only the answer was lost
@@ -219,7 +219,7 @@ func (c *callRun) detachIn(tx store.Tx, why string, soft time.Duration) (perdure
 		return task, err
 	}
 	if why != perdure.DetachedByAsking { // a task that waits for a person needs no slot
-		if err := c.e.records.MayDetach(tx.Reader(), key.Session); err != nil {
+		if err := c.calls.records.MayDetach(tx.Reader(), key.Session); err != nil {
 			return perdure.Task{}, err
 		}
 	}
@@ -228,7 +228,7 @@ func (c *callRun) detachIn(tx store.Tx, why string, soft time.Duration) (perdure
 	task.Links.RemoteTask = c.remote
 	c.mu.Unlock()
 	now := tx.Now()
-	task.State, task.Worker, task.Executions, task.DeadlineAt = perdure.TaskRunning, c.e.core.Worker, c.row.Executions,
+	task.State, task.Worker, task.Executions, task.DeadlineAt = perdure.TaskRunning, c.calls.core.Worker, c.row.Executions,
 		c.call.Deadline
 	task.CreatedAt, task.UpdatedAt, task.StartedAt, task.HeartbeatAt, task.DetachedAt = now, now, c.row.ClaimedAt, now,
 		now
@@ -243,7 +243,7 @@ func (c *callRun) detachIn(tx store.Tx, why string, soft time.Duration) (perdure
 	case err == nil && !known.FromCall(): // the task ids of the call are taken by the run that it started
 		return perdure.Task{}, fmt.Errorf("%w: the call has started the background run %s", perdure.Conflict, known.ID)
 	}
-	c.e.records.SetWork(task.ID, key.String()) // before the commit, so that a cancel that sees the task finds its work
+	c.calls.records.SetWork(task.ID, key.String()) // before the commit, so that a cancel that sees the task finds its work
 	if err := tx.Calls().Bind(key, c.row.Token, task.ID, task.Attempt); err != nil {
 		return task, err
 	}
@@ -268,7 +268,7 @@ func (c *callRun) detachIn(tx store.Tx, why string, soft time.Duration) (perdure
 		return task, err
 	}
 	if exists { // only the lane changes
-		change, err := c.e.records.Update(tx, task, perdure.TaskUpdate{Attempt: task.Attempt, Lane: perdure.Background,
+		change, err := c.calls.records.Update(tx, task, perdure.TaskUpdate{Attempt: task.Attempt, Lane: perdure.Background,
 			Wake: task.Wake})
 		return change.Task, err
 	}

@@ -45,7 +45,7 @@ func (cs *Calls) settledOutcome(run Request, row perdure.Call, r tool.Result) co
 	}
 }
 
-// record is fullRecord, truncated to what a model reads.
+// record is FullRecord, truncated to what a model reads.
 func (cs *Calls) record(row perdure.Call, r tool.Result) perdure.ToolResult {
 	key := row.Key
 	return cs.environment.TruncateResult(key, cs.environment.FullRecord(row, r), func(r store.Reader) error {

@@ -22,7 +22,7 @@ type ToolProgress struct {
 // call leaves its turn, all output since its start goes to the task's log, and later reports go to
 // the task. Safe for concurrent use.
 type callSink struct {
-	e         *Calls
+	calls     *Calls
 	work      string // id of the call's work in the runner
 	call      tool.Call
 	buffering bool // the call may leave the turn, so reports are buffered
@@ -35,9 +35,9 @@ type callSink struct {
 }
 
 func (l *callSink) publish(kind string, data any) perdure.Cause {
-	l.e.core.Runner.Touch(l.work)
-	l.e.core.Activity(l.call.Session)
-	l.e.core.Store.Publish(store.Frame{Session: l.call.Session, Type: kind, Data: data})
+	l.calls.core.Runner.Touch(l.work)
+	l.calls.core.Activity(l.call.Session)
+	l.calls.core.Store.Publish(store.Frame{Session: l.call.Session, Type: kind, Data: data})
 	return ""
 }
 
@@ -121,7 +121,7 @@ func (l *callSink) Artifact(a perdure.Artifact) perdure.Cause {
 
 // Heartbeat resets the stall clock.
 func (l *callSink) Heartbeat() perdure.Cause {
-	l.e.core.Runner.Touch(l.work)
+	l.calls.core.Runner.Touch(l.work)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.task != nil {
@@ -138,7 +138,7 @@ func (l *callSink) attachTask(task *taskrun.Sink) {
 	if err := l.output.replay(func(stream string, p []byte) {
 		task.AppendOutput(stream, p)
 	}, func(n int64) { task.AddGap(n) }); err != nil {
-		l.e.core.Log.Error("output from before the detach lost", "call", l.call.ID, "session", l.call.Session,
+		l.calls.core.Log.Error("output from before the detach lost", "call", l.call.ID, "session", l.call.Session,
 			"error", err)
 		task.AppendOutput("system", []byte("some of the output before this line is lost\n"))
 	}

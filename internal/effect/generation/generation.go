@@ -1,3 +1,12 @@
+// Package generation asks the model: it builds the request, streams the response past guardrails
+// and secrets, stores checkpoints of its text, and turns the response into an outcome.
+//
+// It may import the root, agent, budget, model, store and tool, of internal: meter, redact and
+// secretargs, and of internal/effect: core, secrets and toolset.
+//
+// The one thing to know: text is shown and stored only after guardrails and secrets were checked.
+// The message, its cost and the plan of its calls are one outcome, so no call exists before its
+// message does.
 package generation
 
 import (
@@ -7,8 +16,29 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect/core"
+	"github.com/perdure/perdure/internal/effect/secrets"
+	"github.com/perdure/perdure/internal/effect/toolset"
 	"github.com/perdure/perdure/model"
 )
+
+// Planner decides how the calls of a response run.
+type Planner interface {
+	// Plan plans the calls of a response, and refuses those that must not start.
+	Plan(ctx context.Context, s *perdure.Session, calls []perdure.ToolCall) perdure.ActStarted
+}
+
+// Generator asks the model.
+type Generator struct {
+	core    *core.Core
+	toolset *toolset.Toolset
+	secrets *secrets.Secrets
+	planner Planner
+}
+
+// New returns a generator whose calls are planned by planner.
+func New(c *core.Core, tools *toolset.Toolset, sec *secrets.Secrets, planner Planner) *Generator {
+	return &Generator{core: c, toolset: tools, secrets: sec, planner: planner}
+}
 
 // deltaBatch is how long text is collected before live watchers get it.
 const deltaBatch = 100 * time.Millisecond

@@ -28,7 +28,7 @@ type Run struct {
 }
 
 // Reset clears what an undone transaction claimed. Every run of the transaction starts with it,
-// because the next run may not get as far as StartScheduled.
+// because the next run may not get as far as Start.
 func (run *Run) Reset() { run.claimed, run.started = perdure.Call{}, perdure.Task{} }
 
 // Plan looks up and judges the run of a fire, before the commit of the fire. If the tool

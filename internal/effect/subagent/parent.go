@@ -18,8 +18,8 @@ import (
 // textRepair asks a subagent once more for an answer of the requested form.
 const textRepair = "Your answer does not have the requested form: %s\nAnswer again, with JSON only."
 
-// AfterCommit notifies the parent of changes of a subagent, after its driver has committed. reported
-// is the state that the parent was last notified of; the new one is returned.
+// AfterCommit notifies the parent of changes of a subagent, after its driver has committed.
+// reported is the state that the parent was last notified of; the new one is returned.
 func (su *Subagents) AfterCommit(ctx context.Context, s *perdure.Session, reported string) string {
 	su.core.Activity(s.Lineage.Parent) // a session that waits for its subagent is not idle
 	su.core.Activity(s.Lineage.Root)
@@ -133,11 +133,11 @@ func (r *parentUpdate) asks() bool {
 
 // publish writes result.json. The file is only a convenience: the task's record and the handle hold
 // the result.
-func (r *parentUpdate) publish(e *Subagents) {
+func (r *parentUpdate) publish(su *Subagents) {
 	path := r.task.ArtifactDir() + "/result.json"
-	if err := e.environment.WriteFile(environment.CallOfTask(r.task), tool.FileWrite{Path: path,
+	if err := su.environment.WriteFile(environment.CallOfTask(r.task), tool.FileWrite{Path: path,
 		Content: taskrun.ResultContent(r.result.Result).Text}); err != nil {
-		e.core.Log.Warn("subagent result file not written", "task", r.task.ID, "error", err)
+		su.core.Log.Warn("subagent result file not written", "task", r.task.ID, "error", err)
 		return
 	}
 	r.path = path

@@ -1,3 +1,10 @@
+// Package taskport gives a call the tasks of its session and of the sessions below it.
+//
+// It may import the root, store and tool, internal/secretargs, and of internal/effect: admission,
+// core, environment, secrets, taskrecord, taskrun and toolset.
+//
+// The one thing to know: a port reaches down the tree of sessions only. A subagent cannot see the
+// tasks of its parent or its siblings.
 package taskport
 
 import (
@@ -10,12 +17,34 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect/admission"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/effect/environment"
+	"github.com/perdure/perdure/internal/effect/secrets"
 	"github.com/perdure/perdure/internal/effect/taskrecord"
+	"github.com/perdure/perdure/internal/effect/taskrun"
+	"github.com/perdure/perdure/internal/effect/toolset"
 	"github.com/perdure/perdure/internal/secretargs"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
+
+// Ports makes the ports of calls.
+type Ports struct {
+	core      *core.Core
+	toolset   *toolset.Toolset
+	secrets   *secrets.Secrets
+	admission *admission.Admission
+	records   *taskrecord.Records
+	tasks     *taskrun.Tasks
+}
+
+// New returns ports to tasks.
+func New(p taskrun.Parts, a *admission.Admission, tasks *taskrun.Tasks) *Ports {
+	return &Ports{core: p.Core, toolset: p.Toolset, secrets: p.Secrets, admission: a, records: p.Records, tasks: tasks}
+}
+
+// For returns the port of a caller.
+func (ps *Ports) For(by *environment.Caller) *Port { return &Port{ports: ps, Caller: by} }
 
 // Port gives a call access to the tasks of its session and of the sessions below it. It reaches
 // down the tree only: a subagent cannot see the tasks of its parent or its siblings.

@@ -18,10 +18,10 @@ type Request struct {
 	Task  perdure.Task // without the fields that only the store knows
 
 	Permissions []perdure.Permission // an approval is needed for them first
-	// repeats is the call or task of unknown outcome that the run knowingly repeats as a new
+	// Repeats is the call or task of unknown outcome that the run knowingly repeats as a new
 	// effect; empty: none.
 	Repeats string
-	// fromSchedule says that a schedule starts the run. Each fire is an effect of its own, so
+	// FromSchedule says that a schedule starts the run. Each fire is an effect of its own, so
 	// identical runs are not withheld.
 	FromSchedule bool
 	// acquireTask says that the call that spawns the run has itself become a task, and so has taken

@@ -15,10 +15,10 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// dialog lets one execution ask questions and exchange messages.
-type dialog struct {
-	e  *Tasks
-	by asker
+// Dialog lets one execution ask questions and exchange messages.
+type Dialog struct {
+	tasks *Tasks
+	by    Asker
 
 	mu         sync.Mutex
 	nQuestions int // guarded by mu; number of questions asked
@@ -27,10 +27,10 @@ type dialog struct {
 	asking chan struct{}
 }
 
-var _ tool.Dialog = (*dialog)(nil)
+var _ tool.Dialog = (*Dialog)(nil)
 
 // Ask implements tool.Dialog.
-func (d *dialog) Ask(ctx context.Context, q tool.Question) (tool.Reply, error) {
+func (d *Dialog) Ask(ctx context.Context, q tool.Question) (tool.Reply, error) {
 	task, err := d.by.AskingTask()
 	if err != nil {
 		return tool.Reply{}, fmt.Errorf("ask: %w", err)
@@ -49,24 +49,24 @@ func (d *dialog) Ask(ctx context.Context, q tool.Question) (tool.Reply, error) {
 	case <-ctx.Done():
 		return tool.Reply{}, fmt.Errorf("ask: %w", context.Cause(ctx))
 	}
-	asked, err := d.e.recordQuestion(ctx, task, q, n)
+	asked, err := d.tasks.recordQuestion(ctx, task, q, n)
 	if err != nil {
 		return tool.Reply{}, fmt.Errorf("ask: %w", err)
 	}
 	if asked.differs { // the stored answer is for another question
 		return tool.Reply{Text: perdure.TextNotMatching, By: "runtime"}, nil
 	}
-	work := d.e.records.WorkID(task.ID)
-	d.e.core.Runner.Pause(work)
-	d.e.core.SlotFreed()
+	work := d.tasks.records.WorkID(task.ID)
+	d.tasks.core.Runner.Pause(work)
+	d.tasks.core.SlotFreed()
 	began := time.Now()
-	reply, err := d.e.awaitAnswer(ctx, task, asked)
-	d.e.core.Runner.Resume(work)
+	reply, err := d.tasks.awaitAnswer(ctx, task, asked)
+	d.tasks.core.Runner.Resume(work)
 	if err != nil && perdure.CauseOf(ctx) == "" { // the tool stopped waiting, but its work continues
-		d.e.withdraw(task, asked.id)
+		d.tasks.withdraw(task, asked.id)
 	}
 	if err == nil {
-		err = d.e.extendDeadline(ctx, task, time.Since(began))
+		err = d.tasks.extendDeadline(ctx, task, time.Since(began))
 	}
 	if err != nil {
 		return tool.Reply{}, fmt.Errorf("ask: %w", err)
@@ -74,15 +74,15 @@ func (d *dialog) Ask(ctx context.Context, q tool.Question) (tool.Reply, error) {
 	return reply, nil
 }
 
-// Tell implements tool.Dialog.
-func (d *dialog) SendToSession(ctx context.Context, m perdure.TaskMessage) error {
+// SendToSession implements tool.Dialog.
+func (d *Dialog) SendToSession(ctx context.Context, m perdure.TaskMessage) error {
 	task, err := d.by.AskingTask()
 	if err != nil {
 		return fmt.Errorf("tell: %w", err)
 	}
-	err = d.e.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+	err = d.tasks.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		m.ID, m.Task, m.Direction, m.CreatedAt = core.NewID[perdure.TaskMessageID](), task.ID, perdure.Outbound, tx.Now()
-		change, err := d.e.records.Update(tx, task, perdure.TaskUpdate{Attempt: task.Attempt}, d.e.records.MessageNotice(task, m, ""))
+		change, err := d.tasks.records.Update(tx, task, perdure.TaskUpdate{Attempt: task.Attempt}, d.tasks.records.MessageNotice(task, m, ""))
 		if err == nil && change.Answer != perdure.Updated {
 			return perdure.CauseSuperseded
 		}
@@ -91,7 +91,7 @@ func (d *dialog) SendToSession(ctx context.Context, m perdure.TaskMessage) error
 		}
 		return tx.Tasks().AddMessage(m)
 	})
-	d.e.core.Wake(task.Session)
+	d.tasks.core.Wake(task.Session)
 	if err != nil {
 		return fmt.Errorf("tell: %w", err)
 	}
@@ -99,15 +99,15 @@ func (d *dialog) SendToSession(ctx context.Context, m perdure.TaskMessage) error
 }
 
 // Inbox implements tool.Dialog.
-func (d *dialog) Inbox(ctx context.Context, after perdure.TaskMessageID,
+func (d *Dialog) Inbox(ctx context.Context, after perdure.TaskMessageID,
 	limit int) (inbox []perdure.TaskMessage, err error) {
 	task, err := d.by.AskingTask()
 	if err != nil {
 		return nil, fmt.Errorf("read the inbox: %w", err)
 	}
-	_, err = d.e.WaitTasks(ctx, []perdure.SessionID{task.Session},
+	_, err = d.tasks.WaitTasks(ctx, []perdure.SessionID{task.Session},
 		func(ctx context.Context) ([]perdure.Task, bool, error) {
-			err := d.e.core.Store.View(ctx, func(r store.Reader) error {
+			err := d.tasks.core.Store.View(ctx, func(r store.Reader) error {
 				messages, err := r.Tasks().Messages(task.ID, after, 0)
 				inbox = nil
 				for _, m := range messages {
@@ -125,15 +125,15 @@ func (d *dialog) Inbox(ctx context.Context, after perdure.TaskMessageID,
 	return inbox, err
 }
 
-// asker is an execution that asks questions.
-type asker interface {
+// Asker is an execution that asks questions.
+type Asker interface {
 	// AskingTask returns the task that asks. A foreground call becomes a task in order to ask.
 	// Conflict: it cannot.
 	AskingTask() (perdure.Task, error)
 }
 
 // NewDialog returns the dialog of an execution.
-func (ts *Tasks) NewDialog(by asker) *dialog { return &dialog{e: ts, by: by} }
+func (ts *Tasks) NewDialog(by Asker) *Dialog { return &Dialog{tasks: ts, by: by} }
 
 // question is a question that was recorded.
 type question struct {

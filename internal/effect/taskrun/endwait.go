@@ -81,7 +81,7 @@ func (ts *Tasks) AwaitEnd(id perdure.TaskID) (ended <-chan TaskEnd, leave func()
 	return ts.endWaiters.wait(id)
 }
 
-// IsRunning reports whether a task's work runs in this process, so that AwaitTaskEnd will report
+// IsRunning reports whether a task's work runs in this process, so that AwaitEnd will report
 // its end unless it has just ended. Work that waits for an answer does not count.
 func (ts *Tasks) IsRunning(id perdure.TaskID) bool {
 	work := ts.records.WorkID(id)

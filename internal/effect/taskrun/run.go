@@ -17,14 +17,14 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// taskStart is how a run starts in this process.
-type taskStart int
+// Start is how a run starts in this process.
+type Start int
 
 const (
-	FreshTask      taskStart = iota // RunBackground
-	adoptedTask                     // Survivor.Adopt
-	reattachedTask                  // Reattacher.Reattach
-	reconciledTask                  // Reconciler.Reconcile, then RunBackground if the effect did not happen
+	FreshTask      Start = iota // RunBackground
+	adoptedTask                 // Survivor.Adopt
+	reattachedTask              // Reattacher.Reattach
+	reconciledTask              // Reconciler.Reconcile, then RunBackground if the effect did not happen
 )
 
 // Claimed holds what the commit that acquired an attempt read, so that nothing has to be read
@@ -39,14 +39,14 @@ type Claimed struct {
 // taskRun is one attempt of a task in this process. Thousands of them may be waiting, and each pays
 // for every field here and for every large value on the stack above the tool.
 type taskRun struct {
-	e      *Tasks
+	tasks  *Tasks
 	task   perdure.Task
 	row    perdure.Call
-	start  taskStart
+	start  Start
 	target tool.Tool
 	caller environment.Caller
 	sink   Sink
-	dialog dialog
+	dialog Dialog
 }
 
 // run is the work. It runs in the goroutine in which the tool waits, so its frame holds no large
@@ -55,7 +55,7 @@ func (r *taskRun) run(ctx context.Context) tool.Result {
 	defer r.sink.Close()
 	env, own := r.env()
 	env.Trace = r.caller.Owner.Traceparent(ctx)
-	return r.e.environment.RunMasked(ctx, r.target, environment.MaskedArgs{Recorded: r.row.Args, Own: own}, *env, func(env tool.Env) tool.Result {
+	return r.tasks.environment.RunMasked(ctx, r.target, environment.MaskedArgs{Recorded: r.row.Args, Own: own}, *env, func(env tool.Env) tool.Result {
 		if r.start != FreshTask {
 			if result, done := r.resume(ctx, env); done {
 				return result
@@ -104,11 +104,13 @@ func (r *taskRun) resume(ctx context.Context, env tool.Env) (result tool.Result,
 	return result, false
 }
 
-// AskingTask implements asker.
+// AskingTask implements Asker.
 func (r *taskRun) AskingTask() (perdure.Task, error) { return r.task, nil }
 
 // Link implements tool.Remote: it names the remote task that does the work.
-func (r *taskRun) Link(ctx context.Context, id string) error { return r.e.LinkRemote(ctx, r.task, id) }
+func (r *taskRun) Link(ctx context.Context, id string) error {
+	return r.tasks.LinkRemote(ctx, r.task, id)
+}
 
 func (r *taskRun) call() tool.Call { return core.ToolCall(r.row, r.task.DeadlineAt) }
 
@@ -116,8 +118,8 @@ func (r *taskRun) call() tool.Call { return core.ToolCall(r.row, r.task.Deadline
 func (r *taskRun) env() (*tool.Env, *redact.Set) {
 	call := r.call()
 	var own *redact.Set
-	call.Args, own = r.e.secrets.Vault.Fill(r.row.Key, r.target.Spec().Parameters, call.Args)
-	env := r.e.environment.Env(&r.caller, call, &r.sink)
+	call.Args, own = r.tasks.secrets.Vault.Fill(r.row.Key, r.target.Spec().Parameters, call.Args)
+	env := r.tasks.environment.Env(&r.caller, call, &r.sink)
 	env.LogBytes = r.sink.logged
 	if r.start == adoptedTask && env.SecretMasker != nil && env.SecretMasker.Any() {
 		// Masked output has another length than the original, so offsets into the log do not match.
@@ -130,23 +132,23 @@ func (r *taskRun) env() (*tool.Env, *redact.Set) {
 
 // end is called by the runner when the work has ended.
 func (r *taskRun) end(end dispatch.End) {
-	if core.LeftForRestart(end) || end.Cause == perdure.CauseSuperseded || r.e.EndsWithChild(r.task) {
+	if core.LeftForRestart(end) || end.Cause == perdure.CauseSuperseded || r.tasks.EndsWithChild(r.task) {
 		return // left for the next start, owned by another worker, or ended by the subagent's own session
 	}
-	v := r.e.Judge(r.task, r.row, end.Result, end)
+	v := r.tasks.Judge(r.task, r.row, end.Result, end)
 	v.noOutput = !end.DidNotStop && r.sink.noOutput()
-	r.e.End(context.Background(), r.task, r.row, v)
+	r.tasks.End(context.Background(), r.task, r.row, v)
 }
 
 // kill does nothing once another worker may own the task: its process has the same key.
 func (r *taskRun) kill(force bool) {
-	if r.e.core.LeaseHeld() {
+	if r.tasks.core.LeaseHeld() {
 		r.target.(tool.Killer).Kill(r.call(), force)
 	}
 }
 
 // Run hands one attempt of a task to the runner, which carries it to its end.
-func (ts *Tasks) Run(c Claimed, start taskStart) {
+func (ts *Tasks) Run(c Claimed, start Start) {
 	target, ok := ts.toolset.Find(c.Task.Tool)
 	if !ok || c.Owner == nil {
 		ts.Starting.Drop(c.Task.ID)
@@ -161,9 +163,9 @@ func (ts *Tasks) Run(c Claimed, start taskStart) {
 		traced := *c.Owner
 		traced.Trace, c.Owner = c.Task.Trace, &traced
 	}
-	run := &taskRun{e: ts, task: c.Task, row: c.Row, start: start, target: target}
+	run := &taskRun{tasks: ts, task: c.Task, row: c.Row, start: start, target: target}
 	run.caller = environment.Caller{Owner: c.Owner, At: c.Owner.Created, Turn: c.Row.Turn, Call: c.Row.Key.Call, Read: true}
-	run.dialog.e, run.dialog.by = ts, run
+	run.dialog.tasks, run.dialog.by = ts, run
 	run.sink.init(ts, &run.task, c.logBytes)
 	work := dispatch.Work{
 		ID: string(c.Task.ID), Session: c.Task.Session, Turn: c.Task.Turn,

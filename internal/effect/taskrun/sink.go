@@ -39,7 +39,7 @@ const (
 // Silent work costs nothing: there is no goroutine, and a timer runs only while something is
 // unwritten.
 type Sink struct {
-	e      *Tasks
+	tasks  *Tasks
 	task   *perdure.Task // as of the start of the attempt; not changed
 	logged int64         // length of the log when the attempt started
 	end    int64         // only touched in a flush: length of the log after the last confirmed write
@@ -61,9 +61,9 @@ type Sink struct {
 	named   []perdure.Artifact  // guarded by mu; all artifacts of the attempt: a write replaces the list
 }
 
-// init initialises a sink as newTaskSink does. It is called once, before any other method.
-func (s *Sink) init(e *Tasks, t *perdure.Task, logged int64) {
-	s.e, s.task, s.logged, s.end, s.flushed.L = e, t, logged, logged, &s.mu
+// init initialises a sink as NewSink does. It is called once, before any other method.
+func (s *Sink) init(tasks *Tasks, t *perdure.Task, logged int64) {
+	s.tasks, s.task, s.logged, s.end, s.flushed.L = tasks, t, logged, logged, &s.mu
 }
 
 // arm sets the timer for unwritten data: output after sinkFlush, the row once sinkProgress has
@@ -131,7 +131,7 @@ func (s *Sink) Close() {
 	for attempt := 1; !s.flush(true); attempt++ {
 		select {
 		case <-time.After(perdure.RetryDelay(attempt, 0, string(s.task.ID)) / 10):
-		case <-s.e.core.Runner.Done():
+		case <-s.tasks.core.Runner.Done():
 			return
 		}
 	}
@@ -183,7 +183,7 @@ func (s *Sink) write(w pendingWrite) error {
 	defer cancel()
 	canceled := false
 	var end int64
-	err := s.e.core.Work.InTx(ctx, func(tx store.Tx) error {
+	err := s.tasks.core.Work.InTx(ctx, func(tx store.Tx) error {
 		var update perdure.TaskUpdate
 		if w.update != nil {
 			update = *w.update
@@ -202,7 +202,7 @@ func (s *Sink) write(w pendingWrite) error {
 			end += piece.skip + int64(len(piece.bytes))
 		}
 		update.Attempt, update.LogBytes, update.Tail = s.task.Attempt, end, w.tail
-		change, err := s.e.records.Update(tx, *s.task, update)
+		change, err := s.tasks.records.Update(tx, *s.task, update)
 		if err == nil && change.Answer == perdure.UpdateLost {
 			err = perdure.Lost
 		}
@@ -217,7 +217,7 @@ func (s *Sink) write(w pendingWrite) error {
 		s.mu.Lock()
 		s.cause = perdure.CauseCanceled
 		s.mu.Unlock()
-		s.e.records.CancelWork(s.task.ID, perdure.CauseCanceled)
+		s.tasks.records.CancelWork(s.task.ID, perdure.CauseCanceled)
 	}
 	return nil
 }
@@ -227,16 +227,16 @@ func (s *Sink) write(w pendingWrite) error {
 func (s *Sink) superseded(err error) bool {
 	if errors.Is(err, perdure.Lost) {
 		s.cause = perdure.CauseSuperseded
-		s.e.records.CancelWork(s.task.ID, perdure.CauseSuperseded)
+		s.tasks.records.CancelWork(s.task.ID, perdure.CauseSuperseded)
 		return true
 	}
-	s.e.core.Log.Warn("task output write retried", "task", s.task.ID, "error", err)
+	s.tasks.core.Log.Warn("task output write retried", "task", s.task.ID, "error", err)
 	return false
 }
 
 // updateRow changes fields of the row, which the next flush writes.
 func (s *Sink) updateRow(change func(*perdure.TaskUpdate)) perdure.Cause {
-	s.e.records.Touch(s.task.ID)
+	s.tasks.records.Touch(s.task.ID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -273,7 +273,7 @@ func (s *Sink) Output(stream string, delta []byte) perdure.Cause {
 	if len(delta) == 0 {
 		return ""
 	}
-	s.e.core.Store.Publish(store.Frame{Session: s.task.Session, Type: "tool.output.delta", Data: ToolOutput{
+	s.tasks.core.Store.Publish(store.Frame{Session: s.task.Session, Type: "tool.output.delta", Data: ToolOutput{
 		TaskID: s.task.ID, Name: s.task.Tool, Stream: stream, Delta: string(delta),
 	}})
 	return s.AppendOutput(stream, delta)
@@ -281,7 +281,7 @@ func (s *Sink) Output(stream string, delta []byte) perdure.Cause {
 
 // AppendOutput is Output without the frame.
 func (s *Sink) AppendOutput(stream string, delta []byte) perdure.Cause {
-	s.e.records.Touch(s.task.ID)
+	s.tasks.records.Touch(s.task.ID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.size > sinkMax && s.cause == "" && !s.closed {
@@ -306,7 +306,7 @@ func (s *Sink) AppendOutput(stream string, delta []byte) perdure.Cause {
 
 // Skip adds a gap to the log, before the next output.
 func (s *Sink) Skip(n int64) perdure.Cause {
-	s.e.core.Store.Publish(store.Frame{Session: s.task.Session, Type: "tool.output.delta", Data: ToolOutput{
+	s.tasks.core.Store.Publish(store.Frame{Session: s.task.Session, Type: "tool.output.delta", Data: ToolOutput{
 		TaskID: s.task.ID, Name: s.task.Tool, Stream: "system", Delta: OmittedText(n),
 	}})
 	return s.AddGap(n)
@@ -330,7 +330,7 @@ func (s *Sink) Artifact(a perdure.Artifact) perdure.Cause {
 
 // Heartbeat resets the stall clock.
 func (s *Sink) Heartbeat() perdure.Cause {
-	s.e.records.Touch(s.task.ID)
+	s.tasks.records.Touch(s.task.ID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.cause

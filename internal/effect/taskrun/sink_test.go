@@ -158,7 +158,7 @@ func TestSinkWritesAfterASilence(t *testing.T) {
 		if task, end := read(); end != 19 || task.StateDetail == "too late" {
 			t.Errorf("what came after the end was written: %d bytes, %q", end, task.StateDetail)
 		}
-		sink.e.core.Runner.Shutdown(context.Background())
+		sink.tasks.core.Runner.Shutdown(context.Background())
 	})
 }
 
@@ -188,7 +188,7 @@ func TestSinkProgressIsRare(t *testing.T) {
 		if task, _ := read(); *task.Progress.Current != 201 || len(task.Artifacts) != 2 {
 			t.Errorf("got %v and %v", *task.Progress.Current, task.Artifacts)
 		}
-		sink.e.core.Runner.Shutdown(context.Background())
+		sink.tasks.core.Runner.Shutdown(context.Background())
 	})
 }
 
@@ -212,7 +212,7 @@ func TestSinkHoldsBackWhatIsTooMuch(t *testing.T) {
 		if _, end := read(); end != 10*(sinkMax/2+1) {
 			t.Errorf("the log has %d bytes", end)
 		}
-		sink.e.core.Runner.Shutdown(context.Background())
+		sink.tasks.core.Runner.Shutdown(context.Background())
 	})
 }
 

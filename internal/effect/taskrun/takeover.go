@@ -286,7 +286,7 @@ func (ts *Tasks) continueTask(ctx context.Context, c Claimed, how perdure.TakeOv
 }
 
 // startOf returns how a run starts for a judgement. Not runs: there is nothing to run.
-func startOf(how perdure.TakeOver) (start taskStart, runs bool) {
+func startOf(how perdure.TakeOver) (start Start, runs bool) {
 	switch how {
 	case perdure.TakeOverAdopt:
 		return adoptedTask, true
