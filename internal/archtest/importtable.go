@@ -115,9 +115,9 @@ func storyPackages() []importRow {
 		{"internal/effect/secrets", ". tool internal/secretargs internal/effect/core internal/effect/toolset"},
 		{"internal/effect/environment", ". store tool internal/secretargs internal/sessionfile internal/effect/core internal/effect/secrets internal/effect/toolset"},
 		{"internal/effect/admission", ". dispatch store tool internal/secretargs internal/strictjson internal/effect/core internal/effect/secrets internal/effect/toolset"},
-		{"internal/effect/generation", ". agent budget model store tool internal/meter internal/secretargs internal/effect/core internal/effect/secrets internal/effect/toolset"},
+		{"internal/effect/generation", ". agent budget model store tool internal/meter internal/effect/core internal/effect/secrets internal/effect/toolset"},
 		{"internal/effect/cleanup", ". store tool internal/effect/core internal/effect/toolset"},
-		{"internal/effect/taskrecord", ". budget dispatch store tool internal/meter internal/secretargs internal/effect/admission internal/effect/core internal/effect/secrets internal/effect/toolset"},
+		{"internal/effect/taskrecord", ". budget dispatch store tool internal/meter internal/effect/admission internal/effect/core internal/effect/secrets internal/effect/toolset"},
 		{"internal/effect/taskrun", ". dispatch store tool internal/secretargs internal/sessionfile internal/telemetry internal/effect/core internal/effect/environment internal/effect/secrets internal/effect/taskrecord internal/effect/toolset"},
 		{"internal/effect/approval", ". store internal/secretargs internal/strictjson internal/effect/core internal/effect/secrets internal/effect/taskrecord internal/effect/taskrun internal/effect/toolset"},
 		{"internal/effect/foreground", ". dispatch store tool internal/telemetry internal/strictjson internal/effect/admission internal/effect/core internal/effect/environment internal/effect/secrets internal/effect/taskrecord internal/effect/taskrun internal/effect/toolset"},
@@ -125,7 +125,7 @@ func storyPackages() []importRow {
 		{"internal/effect/schedule", ". dispatch store tool internal/secretargs internal/effect/admission internal/effect/core internal/effect/environment internal/effect/secrets internal/effect/taskrecord internal/effect/taskrun internal/effect/toolset"},
 		{"internal/effect/taskport", ". store tool internal/secretargs internal/effect/admission internal/effect/core internal/effect/environment internal/effect/secrets internal/effect/taskrecord internal/effect/taskrun internal/effect/toolset"},
 		{"internal/effect/subagent", ". store tool internal/secretargs internal/telemetry internal/effect/core internal/effect/environment internal/effect/secrets internal/effect/taskrecord internal/effect/taskrun"},
-		{"internal/effect", ". budget dispatch store tool internal/meter internal/sessioncache" + stories},
+		{"internal/effect", ". budget store tool internal/meter internal/sessioncache" + stories},
 		{"internal/effect/effecttest", ". dispatch model/scripted store store/memory tool internal/effect/admission internal/effect/core internal/effect/environment internal/effect/secrets internal/effect/taskrecord internal/effect/toolset"}, // for tests
 	}
 }

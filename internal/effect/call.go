@@ -28,8 +28,8 @@ func (e *Effects) StartCall(ctx context.Context, run CallRun) error {
 }
 
 // RunningTasks lists the committed tasks that run in this process. Call it before a heartbeat, and
-// pass the result to Beat: a task that started after the call is not in the heartbeat's answer
-// either, and must not count as lost.
+// pass the result to ApplyHeartbeat: a task that started after the call is not in the heartbeat's
+// answer either, and must not count as lost.
 func (e *Effects) RunningTasks() (ids []perdure.TaskID) {
 	return append(e.tasks.Running(), e.calls.DetachedTasks()...)
 }

@@ -51,8 +51,8 @@ func (d *Drive) Epoch() int64 { return d.row.Epoch }
 // Session returns the fold as of the last commit. The caller must not change it.
 func (d *Drive) Session() *perdure.Session { return d.session }
 
-// OwnedElsewhere is the error of Take for a session that another live worker drives. It is of kind
-// Lost.
+// OwnedElsewhere is the error of Acquire for a session that another live worker drives. It is of
+// kind Lost.
 var OwnedElsewhere = fmt.Errorf("%w: another worker drives it", perdure.Lost)
 
 // ModelCall returns a model call of this session.
@@ -65,8 +65,8 @@ func (d *Drive) ModelCall(c perdure.CallModel) generation.ModelCall {
 }
 
 // Acquire acquires a session for this worker and returns the commands that are due. Acquiring the
-// session and recording the first decisions are one commit. Elsewhere, of kind Lost: another worker
-// that is alive drives the session.
+// session and recording the first decisions are one commit. OwnedElsewhere, of kind Lost: another
+// worker that is alive drives the session.
 func (e *Effects) Acquire(ctx context.Context, id perdure.SessionID) (*Drive, []perdure.Command, error) {
 	d := &Drive{ID: id, claimed: map[perdure.CallID]perdure.Call{}}
 	if err := e.fold(ctx, d); err != nil {

@@ -2,8 +2,8 @@
 // commits the outcome of each command together with the decisions that follow from it. The packages
 // below it do the work of a command, one story each; core holds what they share.
 //
-// It may import the root, budget, model, tool, dispatch and store, of internal: meter and
-// sessioncache, and the packages below internal/effect. None of them imports it.
+// It may import the root, budget, store and tool, of internal: meter and sessioncache, and the
+// packages below internal/effect. None of them imports it.
 //
 // The one thing to know: the order of the steps of a call is fixed in this package and those below
 // it. Claim the call, run it, settle it together with its event. Nothing is shown to anybody before

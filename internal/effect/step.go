@@ -63,7 +63,7 @@ func (s *step) run(outcomes []core.Outcome, take bool) error {
 
 // lock acquires the session, or checks that this driver still holds it, and returns the sequence
 // number of its last event. From here on nobody else can append to the journal. A session that a
-// live worker drives is not acquired: Elsewhere.
+// live worker drives is not acquired: OwnedElsewhere.
 func (s *step) lock(take bool) (int64, error) {
 	if !take {
 		return s.tx.Sessions().Lock(s.d.ID, s.row.Epoch)

@@ -24,7 +24,7 @@ func (c *Core) OtherWorkerAlive(r store.Reader, id perdure.WorkerID) bool {
 	return w.LeaseUntil.After(r.Now())
 }
 
-// OtherWorkerAliveNow is elsewhere in a view of its own.
+// OtherWorkerAliveNow is OtherWorkerAlive in a view of its own.
 func (c *Core) OtherWorkerAliveNow(ctx context.Context, id perdure.WorkerID) (is bool) {
 	if !c.Shared {
 		return false

@@ -31,7 +31,7 @@ type Request struct {
 //
 // A call whose claim this process committed and has not started yet is run. A call that runs in
 // this process already needs nothing. Any other running call was claimed by a worker that is dead,
-// since the driver holds the session: StartCall takes it over.
+// since the driver holds the session: Start takes it over.
 func (cs *Calls) Start(ctx context.Context, run Request) error {
 	row, err := cs.rowOf(ctx, run)
 	if err != nil {

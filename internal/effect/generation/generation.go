@@ -1,8 +1,8 @@
 // Package generation asks the model: it builds the request, streams the response past guardrails
 // and secrets, stores checkpoints of its text, and turns the response into an outcome.
 //
-// It may import the root, agent, budget, model, store and tool, of internal: meter, redact and
-// secretargs, and of internal/effect: core, secrets and toolset.
+// It may import the root, agent, budget, model, store and tool, of internal: meter and redact, and
+// of internal/effect: core, secrets and toolset.
 //
 // The one thing to know: text is shown and stored only after guardrails and secrets were checked.
 // The message, its cost and the plan of its calls are one outcome, so no call exists before its

@@ -24,7 +24,7 @@ type Request struct {
 	// FromSchedule says that a schedule starts the run. Each fire is an effect of its own, so
 	// identical runs are not withheld.
 	FromSchedule bool
-	// acquireTask says that the call that spawns the run has itself become a task, and so has taken
+	// OwnTask says that the call that spawns the run has itself become a task, and so has taken
 	// the ids that the run would have.
 	OwnTask bool
 }
@@ -44,14 +44,14 @@ func (o Request) WithIDs(secret perdure.Secret) perdure.Task {
 	return t
 }
 
-// ErrOwnTask says that the derived ids belong to the task that the call itself became.
-var ErrOwnTask = fmt.Errorf("%w: the call is the task with these ids", perdure.Conflict)
+// OwnTask says that the derived ids belong to the task that the call itself became.
+var OwnTask = fmt.Errorf("%w: the call is the task with these ids", perdure.Conflict)
 
 // SpawnIn adds the task: running if there is a slot, otherwise queued if the policy allows it.
 func (rs *Records) SpawnIn(tx store.Tx, o Request, task perdure.Task) (tool.SpawnResult, perdure.Call, error) {
 	if stored, err := tx.Tasks().Get(task.Session, task.ID); err == nil {
 		if stored.FromCall() {
-			return tool.SpawnResult{}, perdure.Call{}, ErrOwnTask
+			return tool.SpawnResult{}, perdure.Call{}, OwnTask
 		}
 		return tool.SpawnResult{Task: stored}, perdure.Call{}, nil // spawned before
 	}

@@ -1,8 +1,8 @@
 // Package taskrecord changes the records of tasks: rows, events, approvals, schedules and costs,
 // always inside a transaction of the caller.
 //
-// It may import the root, budget, dispatch, store and tool, of internal: meter, and of
-// internal/effect: admission, core, secrets and toolset.
+// It may import the root, budget, dispatch, store and tool, internal/meter, and of internal/effect:
+// admission, core, secrets and toolset.
 //
 // The one thing to know: nothing here runs work or waits. A change of a task and its events are one
 // commit, and the journal is appended to first, which locks the session before the task.

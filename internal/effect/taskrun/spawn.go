@@ -18,7 +18,7 @@ import (
 // from what the commit knew; nothing is read in between.
 func (ts *Tasks) Spawn(ctx context.Context, o taskrecord.Request) (tool.SpawnResult, error) {
 	spawned, err := ts.spawnAs(ctx, o)
-	if errors.Is(err, taskrecord.ErrOwnTask) {
+	if errors.Is(err, taskrecord.OwnTask) {
 		o.OwnTask = true
 		return ts.spawnAs(ctx, o)
 	}
