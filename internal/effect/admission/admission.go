@@ -1,8 +1,8 @@
 // Package admission decides about a call before it is claimed: whether it may run, in which lane,
 // and whether a person is asked first.
 //
-// It may import the root, dispatch, store and tool, internal/secretargs, and of internal/effect:
-// core, secrets and toolset.
+// It may import the root, dispatch, store and tool, of internal: secretargs and strictjson, and of
+// internal/effect: core, secrets and toolset.
 //
 // The one thing to know: hooks see a call before policies do, and policies see the call as hooks
 // rewrote it. What is decided is recorded with the response of the model, before any call starts.

@@ -1,8 +1,8 @@
 // Package approval records the decisions of persons, and lets the work that waits for them
 // continue.
 //
-// It may import the root and store, internal/secretargs, and of internal/effect: core, secrets,
-// taskrecord, taskrun and toolset.
+// It may import the root and store, of internal: secretargs and strictjson, and of internal/effect:
+// core, secrets, taskrecord, taskrun and toolset.
 //
 // The one thing to know: the first committed decision wins.
 package approval

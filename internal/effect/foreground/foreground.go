@@ -1,8 +1,8 @@
 // Package foreground runs the calls that a turn waits for, takes them over after a crash, settles
 // them, and lets them leave their turn as tasks.
 //
-// It may import the root, dispatch, store and tool, of internal: redact and telemetry, and of
-// internal/effect: admission, core, environment, secrets, taskrecord, taskrun and toolset.
+// It may import the root, dispatch, store and tool, of internal: redact, strictjson and telemetry,
+// and of internal/effect: admission, core, environment, secrets, taskrecord, taskrun and toolset.
 //
 // The one thing to know: a call that was claimed and not settled is never simply run again. Its
 // tool and its effect class decide.
