@@ -74,7 +74,7 @@ func (d *Driver) Run(ctx context.Context) error {
 	models, stop := context.WithCancelCause(ctx)
 	defer stop(perdure.CauseShutdown)
 	if len(d.uncommitted) > 0 {
-		if due, err = d.commit(ctx); err != nil {
+		if due, err = d.committed(d.e.effects.Commit(ctx, drive, d.uncommitted)); err != nil {
 			return err
 		}
 	}
@@ -117,7 +117,7 @@ func (d *Driver) await(ctx context.Context) ([]perdure.Command, error) {
 	if ctx.Err() != nil { // both happened at once; a commit with ctx would be refused
 		return nil, d.drain(ctx)
 	}
-	return d.commit(ctx)
+	return d.committed(d.e.effects.Commit(ctx, d.drive, d.uncommitted))
 }
 
 // receiveOutcomes receives the outcomes that are waiting.
@@ -127,9 +127,9 @@ func (d *Driver) receiveOutcomes() {
 	}
 }
 
-// commit records the received outcomes. After an error they are kept for the next attempt.
-func (d *Driver) commit(ctx context.Context) ([]perdure.Command, error) {
-	due, err := d.e.effects.Commit(ctx, d.drive, d.uncommitted)
+// committed drops the received outcomes after their commit. After an error they are kept for the
+// next attempt.
+func (d *Driver) committed(due []perdure.Command, err error) ([]perdure.Command, error) {
 	if err == nil {
 		d.uncommitted = nil
 		d.dropFinished(due)
@@ -156,7 +156,7 @@ func (d *Driver) drain(ctx context.Context) error {
 		if len(d.uncommitted) == 0 {
 			continue
 		}
-		if _, err := d.commit(last); err != nil {
+		if _, err := d.committed(d.e.effects.Commit(last, d.drive, d.uncommitted)); err != nil {
 			return err
 		}
 	}
@@ -300,13 +300,12 @@ func (d *Driver) askModel(models context.Context, key string, c perdure.CallMode
 }
 
 func (d *Driver) runCall(ctx context.Context, key string, c perdure.RunCall) error {
-	run := effect.CallRun{Session: d.drive.Session(), Drive: d.drive, Command: c, Done: d.deliver}
 	d.running[key] = &runningCommand{}
 	if d.e.lanes.Running(perdure.CallKey{Session: d.id, Call: c.Call.ID}.String()) {
 		d.stopCall(d.running[key], c) // an earlier run of this driver started it, and it sends its outcome here
 		return nil
 	}
-	return d.e.effects.StartCall(ctx, run)
+	return d.e.effects.Calls().Start(ctx, d.drive.CallRequest(c, d.deliver))
 }
 
 func (d *Driver) deliver(outcome core.Outcome) { d.outcomes <- outcome }

@@ -15,8 +15,22 @@ type scheduler struct{ *Engine }
 
 var _ host.Scheduler = scheduler{}
 
-// Wake makes a driver read the journal of a session.
-func (e scheduler) Wake(id perdure.SessionID) { e.wake(id) }
+// Wake wakes the driver of a session, or starts one. Before Run the session is remembered.
+func (e scheduler) Wake(id perdure.SessionID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.running {
+		e.woken[id] = struct{}{}
+		return
+	}
+	if d := e.drivers[id]; d != nil {
+		d.Wake()
+		return
+	}
+	d, ctx := e.host.NewDriver(id), e.ctx
+	e.drivers[id] = d
+	e.group.Go(func() { e.drive(ctx, id, d) })
+}
 
 // Forget drops a remembered wake.
 func (e scheduler) Forget(id perdure.SessionID) {
@@ -69,23 +83,6 @@ func (e scheduler) Stopping() bool {
 
 // LeaseHeld reports whether the lease is valid by this worker's own clock.
 func (e scheduler) LeaseHeld() bool { return e.leaseHeld() }
-
-// wake wakes the driver of a session, or starts one. Before Run the session is remembered.
-func (e *Engine) wake(id perdure.SessionID) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.running {
-		e.woken[id] = struct{}{}
-		return
-	}
-	if d := e.drivers[id]; d != nil {
-		d.Wake()
-		return
-	}
-	d, ctx := e.host.NewDriver(id), e.ctx
-	e.drivers[id] = d
-	e.group.Go(func() { e.drive(ctx, id, d) })
-}
 
 // drive runs a driver until its session is idle, and again if it was woken in the meantime.
 func (e *Engine) drive(ctx context.Context, id perdure.SessionID, d *host.Driver) {

@@ -199,7 +199,7 @@ func (e *Engine) wakeChanged(ctx context.Context) error {
 		}
 		seen[s.ID] = s.LastSeq
 		if last, known := e.lease.seen[s.ID]; !known || last != s.LastSeq {
-			e.wake(s.ID)
+			scheduler{e}.Wake(s.ID)
 		}
 	}
 	e.lease.seen = seen
@@ -219,7 +219,7 @@ func (e *Engine) scanOrphans(ctx context.Context) error {
 	}
 	left, err := e.orphans(ctx, e.lease.scans%fullScan == 1)
 	for _, id := range left {
-		e.wake(id)
+		scheduler{e}.Wake(id)
 	}
 	return err
 }

@@ -164,14 +164,14 @@ func (e *Engine) recover(ctx context.Context) error {
 		return err
 	}
 	for _, id := range unfinished {
-		e.wake(id)
+		scheduler{e}.Wake(id)
 	}
 	e.mu.Lock()
 	woken := e.woken
 	e.woken = map[perdure.SessionID]struct{}{}
 	e.mu.Unlock()
 	for id := range woken {
-		e.wake(id)
+		scheduler{e}.Wake(id)
 	}
 	return nil
 }

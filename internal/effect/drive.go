@@ -8,6 +8,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect/core"
+	"github.com/perdure/perdure/internal/effect/foreground"
 	"github.com/perdure/perdure/internal/effect/generation"
 	"github.com/perdure/perdure/internal/sessioncache"
 	"github.com/perdure/perdure/store"
@@ -62,6 +63,19 @@ func (d *Drive) ModelCall(c perdure.CallModel) generation.ModelCall {
 		Paused:  d.session.Paused != nil && d.inheritedExec == c.Exec,
 		Resumed: d.inheritedExec == c.Exec && !c.NotBefore.After(time.Now()),
 	}
+}
+
+// CallRequest describes a claimed call that is to be run. done is called once with its outcome,
+// from another goroutine; it is not called if the engine shuts down. A claim of this drive is
+// handed on once.
+func (d *Drive) CallRequest(c perdure.RunCall, done func(core.Outcome)) foreground.Request {
+	held := d.row
+	request := foreground.Request{Session: d.session, Row: &held, Command: c, Done: done}
+	if row, ok := d.claimed[c.Call.ID]; ok {
+		delete(d.claimed, c.Call.ID)
+		request.Claimed = &row
+	}
+	return request
 }
 
 // Acquire acquires a session for this worker and returns the commands that are due. Acquiring the

@@ -10,7 +10,7 @@
 // it is committed.
 //
 // An engine drives a session in a loop. Acquire acquires the session and returns the commands that
-// are due. The engine lets StartCall, Generation().Ask and the like carry them out, hands the
+// are due. The engine lets Calls().Start, Generation().Ask and the like carry them out, hands the
 // outcomes to Commit, and gets the next commands. A commit that leaves nothing to do also releases
 // the session.
 package effect
