@@ -44,7 +44,6 @@ func innerPackages() []importRow {
 		// engines
 		{"engine/host", engineDeps + " tool/background"}, // any call may be detached, and the model then needs these tools
 		{"engine/local", ". engine engine/host store tool internal/blob internal/sessionport internal/sessionsql" + leaves},
-		{"engine/temporal", engineDeps},
 		{"engine/remote", ". agent budget webhook engine" + leaves},
 		{"engine/enginetest", ". agent budget webhook engine"},
 
@@ -75,8 +74,6 @@ func innerPackages() []importRow {
 		{"tool/schedule", ". tool"},
 		{"tool/session", ". budget tool"},
 		{"tool/mcptool", ". tool" + leaves},
-		{"tool/approve", ". tool"},
-		{"tool/limit", ". tool"},
 		{"tool/tooltest", ". tool tool/background engine engine/local store store/memory store/faulty model model/scripted"},
 
 		// leaves, and packages that execute commands
@@ -140,7 +137,7 @@ func outerPackages() []importRow {
 		{"internal/access/gen", "internal/portsource"},
 		{"internal/portsource", ""},
 		{"internal/mcpserver", ". engine tool internal/access internal/telemetry"},
-		{"internal/cli", ". agent budget webhook engine docs internal/cron internal/config internal/redact internal/cli/admin internal/cli/demo internal/cli/complete internal/cli/output internal/cli/man internal/cli/mcp internal/cli/raw internal/cli/settings internal/cli/scaffold internal/cli/chaoscmd internal/strictjson"},
+		{"internal/cli", ". agent budget webhook engine docs internal/cron internal/redact internal/cli/admin internal/cli/demo internal/cli/complete internal/cli/output internal/cli/man internal/cli/mcp internal/cli/raw internal/cli/settings internal/cli/scaffold internal/cli/chaoscmd internal/strictjson"},
 		{"internal/cli/raw", "."},
 		{"internal/cli/complete", ""},
 		{"internal/cli/man", ""},
@@ -154,9 +151,7 @@ func outerPackages() []importRow {
 		{"internal/cli/demo", ". budget engine internal/chaos"},
 		{"internal/cli/output", "."},
 		{"internal/cli/chaoscmd", ". engine internal/chaos internal/pgserver"},
-		{"internal/ui", ". engine"},
 		{"internal/chaos", ". engine"},
-		{"internal/config", ". engine"},
 		{"internal/sim", ". engine engine/local dispatch model store store/faulty store/memory tool tool/background tool/subagent internal/chaos"},
 		// for tests
 		{"internal/enginerig", ". engine engine/enginetest engine/local internal/egress internal/secret dispatch model store tool tool/background tool/schedule tool/subagent"},

@@ -31,10 +31,8 @@ func libraries() []library {
 		{"github.com/santhosh-tekuri/jsonschema/v6", "v6.0.3", "tool dispatch tests"},
 		{"github.com/JohannesKaufmann/html-to-markdown/v2", "v2.5.2", "tool/web"},
 		{"github.com/bmatcuk/doublestar/v4", "v4.10.4", "tool/file"},
-		{"mvdan.cc/sh/v3", "v3.14.1", "tool/shell"},
 
 		// engines, and libraries that they share with internal packages
-		{"go.temporal.io/sdk", "v1.50.0", "engine/temporal"},
 		{"github.com/cenkalti/backoff/v5", "v5.0.3", "engine/* internal/*"},
 		{"github.com/google/uuid", "v1.6.0", "engine/* internal/* internal/effect/core"},
 		{"golang.org/x/sync", "v0.24.0", "tool dispatch engine/* internal/*"},
@@ -44,17 +42,14 @@ func libraries() []library {
 		// safety
 		{"code.dny.dev/ssrf", "v0.3.0", "internal/egress"},
 		{"github.com/landlock-lsm/go-landlock", "v0.11.0", "internal/sandbox"},
-		{"github.com/tink-crypto/tink-go/v2", "v2.9.0", "internal/secret"},
 
 		// API, command line and documentation
 		{"github.com/danielgtaylor/huma/v2", "v2.39.0", "internal/api"},
 		{"github.com/standard-webhooks/standard-webhooks/libraries", "v0.0.1", "internal/webhook examples/webhook"},
-		{"github.com/coreos/go-oidc/v3", "v3.21.0", "internal/api"},
 		{"github.com/yuin/goldmark", "v1.8.7", "internal/manual"},
 		{"github.com/alecthomas/kong", "v1.17.0",
-			"internal/cli internal/cli/complete internal/cli/man internal/cli/settings internal/config"},
+			"internal/cli internal/cli/complete internal/cli/man internal/cli/settings"},
 		{"github.com/itchyny/gojq", "v0.12.20", "internal/cli/output"}, // --jq
-		{"github.com/schollz/progressbar/v3", "v3.19.1", "internal/cli internal/config"},
 		{"golang.org/x/text", "v0.43.0", "internal/cli"},
 		{"github.com/lmittmann/tint", "v1.2.1", "cmd/perdure"},
 
@@ -67,13 +62,9 @@ func libraries() []library {
 		{"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp", "v1.47.0", "cmd/perdure"},
 		{"go.opentelemetry.io/otel/exporters/prometheus", "v0.69.0", "cmd/perdure"},
 		{"github.com/prometheus/client_golang", "v1.24.1", "cmd/perdure"},
-		{"go.opentelemetry.io/contrib/bridges/otelslog", "v0.21.0", "cmd/perdure"},
-		{"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp", "v0.72.0", "internal/api"},
-		{"github.com/XSAM/otelsql", "v0.44.0", "cmd/perdure"},
 
 		// tests
 		{"github.com/anishathalye/porcupine", "v1.3.1", tests},
-		{"github.com/chromedp/chromedp", "v0.22.1", tests},
 		{"github.com/google/go-cmp", "v0.7.0", tests},
 		{"github.com/prometheus/common", "v0.72.0", tests},
 		{"github.com/rogpeppe/go-internal", "v1.16.0", tests},

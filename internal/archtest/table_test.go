@@ -1,6 +1,7 @@
 package archtest
 
 import (
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -16,8 +17,12 @@ func TestTables(t *testing.T) {
 
 	t.Run("imports", func(t *testing.T) {
 		t.Parallel()
+		folders := foldersOf(t)
 		seen := make(map[string]bool)
 		for _, row := range importTable() {
+			if !slices.ContainsFunc(folders, func(folder string) bool { ok, _ := path.Match(row.folder, folder); return ok }) {
+				t.Errorf("%s stands in the import table, but is no package", row.folder)
+			}
 			if seen[row.folder] {
 				t.Errorf("%s stands in the import table twice", row.folder)
 			}
@@ -45,6 +50,20 @@ func TestTables(t *testing.T) {
 			}
 		}
 	})
+}
+
+// foldersOf returns the folders of this module that have Go files.
+func foldersOf(t *testing.T) []string {
+	t.Helper()
+	root, err := moduleRoot(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var folders []string
+	for _, f := range mustLoad(t, os.DirFS(root)).files {
+		folders = append(folders, f.folder)
+	}
+	return folders
 }
 
 func isRoom(pattern string) bool {
