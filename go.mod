@@ -14,7 +14,6 @@ require (
 	github.com/google/uuid v1.6.0
 	github.com/itchyny/gojq v0.12.20
 	github.com/lmittmann/tint v1.2.1
-	github.com/openai/openai-go/v3 v3.95.0
 	github.com/pressly/goose/v3 v3.29.0
 	github.com/rogpeppe/go-internal v1.16.0 // tests
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3

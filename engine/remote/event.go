@@ -9,6 +9,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/sse"
 	"github.com/perdure/perdure/internal/strictjson"
 )
 
@@ -116,35 +117,35 @@ type follower struct {
 }
 
 // handleFrame handles one frame.
-func (f *follower) handleFrame(got frame) (cut bool, err error) {
+func (f *follower) handleFrame(got sse.Event) (cut bool, err error) {
 	switch {
-	case got.event == "end", got.event == "slow":
+	case got.Name == "end", got.Name == "slow":
 		return true, nil
-	case got.event == "snapshot", got.event == "":
+	case got.Name == "snapshot", got.Name == "":
 		return false, nil // not requested
-	case got.event == "reset":
+	case got.Name == "reset":
 		return false, fmt.Errorf("%s: %w: the events after %d are no longer available; read the session again",
 			f.what, perdure.NotFound, f.last)
-	case got.hasID:
+	case got.HasID:
 		return f.handleEvent(got)
 	}
-	frame := engine.Frame{Type: got.event}
-	if err := perdure.DecodeKnownJSON(got.data, &frame.Data); err != nil {
+	frame := engine.Frame{Type: got.Name}
+	if err := perdure.DecodeKnownJSON(got.Data, &frame.Data); err != nil {
 		return false, nil // a live update is for display only; the journal is complete
 	}
 	return false, f.fn(frame)
 }
 
 // handleEvent passes an event to fn if it is the next one.
-func (f *follower) handleEvent(got frame) (cut bool, err error) {
-	event, err := perdure.DecodeEvent(got.data)
+func (f *follower) handleEvent(got sse.Event) (cut bool, err error) {
+	event, err := perdure.DecodeEvent(got.Data)
 	if err != nil {
 		return false, fmt.Errorf("%s: after %d: %w", f.what, f.last, err)
 	}
 	switch {
-	case got.id != strconv.FormatInt(event.Seq, 10):
+	case got.ID != strconv.FormatInt(event.Seq, 10):
 		return false, fmt.Errorf("%s: after %d: the server sent event %d with the id %q",
-			f.what, f.last, event.Seq, got.id)
+			f.what, f.last, event.Seq, got.ID)
 	case event.Seq <= f.last:
 		return false, nil
 	case event.Seq > f.last+1:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/sse"
 )
 
 // logBytes is the number of bytes of a log per request.
@@ -121,20 +122,20 @@ func (r *logReader) skip(data []byte) error {
 }
 
 // handleFrame passes on the new part of a chunk.
-func (r *logReader) handleFrame(got frame) (cut bool, err error) {
-	switch got.event {
+func (r *logReader) handleFrame(got sse.Event) (cut bool, err error) {
+	switch got.Name {
 	case "end":
 		return false, errLogEnd
 	case "slow":
 		return true, nil
 	case "gap":
-		return false, r.skip(got.data)
+		return false, r.skip(got.Data)
 	case "log":
 	default:
 		return false, nil
 	}
 	var chunk engine.Chunk
-	if err := perdure.DecodeKnownJSON(got.data, &chunk); err != nil {
+	if err := perdure.DecodeKnownJSON(got.Data, &chunk); err != nil {
 		return false, fmt.Errorf("%s: at %d: %w", r.what, r.next, err)
 	}
 	end := chunk.Offset + int64(len(chunk.Bytes))
@@ -142,9 +143,9 @@ func (r *logReader) handleFrame(got frame) (cut bool, err error) {
 		r.next = chunk.Offset
 	}
 	switch {
-	case chunk.Offset < 0 || got.hasID && got.id != strconv.FormatInt(end, 10):
+	case chunk.Offset < 0 || got.HasID && got.ID != strconv.FormatInt(end, 10):
 		return false, fmt.Errorf("%s: at %d: the server sent a chunk from %d to %d with the id %q",
-			r.what, r.next, chunk.Offset, end, got.id)
+			r.what, r.next, chunk.Offset, end, got.ID)
 	case end <= r.next:
 		return false, nil
 	case chunk.Offset > r.next:

@@ -7,10 +7,15 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/perdure/perdure/internal/sse"
 )
 
 // errCut is the reason for a new connection after the server has ended the previous one.
 var errCut = errors.New("the stream ended")
+
+// maxEventBytes limits one event. The largest is a message with images, 28 MiB as it was sent.
+const maxEventBytes = 64 << 20
 
 // handlerError is the error of the frame handler, which ends the stream.
 type handlerError struct{ err error }
@@ -21,7 +26,7 @@ func (e *handlerError) Error() string { return e.err.Error() }
 // request for the current position. take receives the frames one after another; an error of take
 // ends the stream, and cut asks for a new connection. The data of a frame is valid only while take
 // runs.
-func (e *Engine) stream(ctx context.Context, next func() request, take func(frame) (cut bool, err error)) error {
+func (e *Engine) stream(ctx context.Context, next func() request, take func(sse.Event) (cut bool, err error)) error {
 	p := e.retryBudget(e.cfg.Outage)
 	for {
 		r := next()
@@ -42,7 +47,7 @@ func (e *Engine) stream(ctx context.Context, next func() request, take func(fram
 }
 
 // streamOnce reads one stream to its end. Its error is never nil.
-func (e *Engine) streamOnce(ctx context.Context, r request, p *retryBudget, take func(frame) (cut bool, err error)) error {
+func (e *Engine) streamOnce(ctx context.Context, r request, p *retryBudget, take func(sse.Event) (cut bool, err error)) error {
 	r.accept = "text/event-stream"
 	s, err := r.encode()
 	if err != nil {
@@ -61,12 +66,12 @@ func (e *Engine) streamOnce(ctx context.Context, r request, p *retryBudget, take
 			"check for a proxy in between", r.what, kind)
 	}
 	opened := time.Now()
-	frames := newFrameReader(a, maxFrameBytes)
+	events := sse.NewReader(a, maxEventBytes)
 	for {
-		got, err := frames.next()
+		got, err := events.Next()
 		switch {
-		case errors.Is(err, errLongFrame):
-			return fmt.Errorf("%s: %w", r.what, err)
+		case errors.Is(err, sse.ErrTooLong): // not retried, because the same event would arrive again
+			return fmt.Errorf("%s: the stream has a frame of more than %d bytes", r.what, maxEventBytes)
 		case err != nil:
 			p.noteResponse() // the server was reachable until now
 			if time.Since(opened) > maxPause {

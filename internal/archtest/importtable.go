@@ -11,7 +11,7 @@ type importRow struct {
 
 // Groups of packages for the rows of the import table.
 const (
-	leaves     = " internal/supervise internal/egress internal/secret internal/cron internal/strictjson"
+	leaves     = " internal/supervise internal/egress internal/secret internal/cron internal/sse internal/strictjson"
 	engineDeps = ". agent budget webhook engine store dispatch model tool internal/effect internal/sessionfile internal/sessionport internal/sessionsql internal/blob internal/payment internal/ratelimit internal/meter internal/telemetry internal/webhook" + leaves + stories
 	// pure packages that import the standard library only, so that the root may import them
 	rootLeaves = "internal/growmap internal/hmacuuid internal/shorten internal/strictjson internal/urlform"
@@ -83,6 +83,7 @@ func innerPackages() []importRow {
 		{"internal/egress", ". internal/urlform"},
 		{"internal/secret", "."},
 		{"internal/cron", "."},
+		{"internal/sse", ""},
 		{"internal/redact", ""},
 		{"internal/growmap", ""},
 		{"internal/hmacuuid", ""},

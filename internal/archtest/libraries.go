@@ -22,7 +22,6 @@ func libraries() []library {
 
 		// models, tools and their protocols
 		{"github.com/anthropics/anthropic-sdk-go", "v1.84.0", "model/anthropic"},
-		{"github.com/openai/openai-go/v3", "v3.95.0", "model/openai"},
 		// scripts, -o yaml and configuration files are YAML
 		{"go.yaml.in/yaml/v3", "v3.0.5", "model/scripted internal/cli/output internal/cli/settings tests"},
 		{"github.com/modelcontextprotocol/go-sdk", "v1.8.0",

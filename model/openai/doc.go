@@ -2,8 +2,7 @@
 // server that offers the same API, such as vLLM, Ollama, llama.cpp, DeepSeek and OpenRouter.
 // [MustNotExist] makes a model for a base URL.
 //
-// The package may import the root package, model, packages without dependencies of their own, and
-// the package ssestream of the SDK.
+// The package may import the root package, model, and packages without dependencies of their own.
 //
 // The one thing to know: the protocol does not mark the end of a call. The package treats a call as
 // complete in three cases, and counts and drops every other call:

@@ -1,8 +1,8 @@
 package openai
 
 import (
-	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openai/openai-go/v3/packages/ssestream"
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/sse"
 	"github.com/perdure/perdure/model"
 )
 
@@ -53,10 +53,15 @@ type stream struct {
 func (s *stream) read(res *http.Response) iter.Seq[model.Delta] {
 	return func(yield func(model.Delta) bool) {
 		body := &limitedBody{ReadCloser: res.Body, left: maxAnswerBytes}
-		res.Body = body
-		events := ssestream.NewDecoder(res)
-		for body.begin(); events.Next(); body.begin() {
-			d, more := s.event(events.Event())
+		events := sse.NewReader(body, maxEventBytes)
+		for {
+			body.begin()
+			e, err := events.Next()
+			if err != nil {
+				s.failed = broken(err)
+				return
+			}
+			d, more := s.event(e)
 			if d != nil && !yield(*d) || !more {
 				return
 			}
@@ -66,13 +71,12 @@ func (s *stream) read(res *http.Response) iter.Seq[model.Delta] {
 				s.stop = nil
 			}
 		}
-		s.failed = broken(events.Err())
 	}
 }
 
 // event handles one event. It returns a delta, or nil if the event adds nothing, and whether
 // another event may follow.
-func (s *stream) event(e ssestream.Event) (*model.Delta, bool) {
+func (s *stream) event(e sse.Event) (*model.Delta, bool) {
 	text := bytes.TrimSpace(e.Data)
 	if len(text) == 0 {
 		return nil, true
@@ -94,7 +98,7 @@ func (s *stream) event(e ssestream.Event) (*model.Delta, bool) {
 	if err == nil {
 		if wrong := c.problem(); wrong != nil {
 			err = streamError(wrong)
-		} else if e.Type == "error" {
+		} else if e.Name == "error" {
 			err = streamError(text)
 		}
 	}
@@ -118,9 +122,7 @@ func (s *stream) addChunk(c chunk) *model.Delta {
 			continue
 		}
 		thinking := choice.Delta.ReasoningContent
-		if thinking == "" {
-			thinking = choice.Delta.Reasoning
-		}
+		thinking = cmp.Or(thinking, choice.Delta.Reasoning)
 		d.Thinking += s.thinking.add(thinking)
 		d.Text += s.text.add(choice.Delta.Content + choice.Delta.Refusal)
 		s.hasRefusal = s.hasRefusal || choice.Delta.Refusal != ""
@@ -221,12 +223,12 @@ func finishOf(reason string) (model.Finish, *model.Error) {
 	return "", &model.Error{Code: model.Processing, Text: "the answer ended with an unknown finish_reason: " + reason}
 }
 
-// broken returns the error for a stream that ended with err; nil if err is nil.
+// broken returns the error for a stream that ended with err; nil: it ended without one.
 func broken(err error) *model.Error {
 	switch {
-	case err == nil:
+	case err == io.EOF: //nolint:errorlint // it is never wrapped
 		return nil
-	case errors.Is(err, bufio.ErrTooLong):
+	case errors.Is(err, sse.ErrTooLong):
 		return limitError(errTooWide)
 	case isLimitError(err):
 		return limitError(err)
@@ -248,7 +250,7 @@ func isLimitError(err error) bool {
 type limitedBody struct {
 	io.ReadCloser
 	left  int64
-	event int64 // remaining bytes of this event; the decoder may already have read a part of the next one
+	event int64 // remaining bytes of this event; the reader may already have read a part of the next one
 }
 
 // begin starts an event.

@@ -1,4 +1,4 @@
-package remote_test
+package sse_test
 
 import (
 	"errors"
@@ -9,14 +9,30 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/perdure/perdure/engine/remote"
+	"github.com/perdure/perdure/internal/sse"
 )
 
-type frameReader = []remote.Frame
+// event is an event with its data as text.
+type event struct {
+	Event, ID, Data string
+	HasID           bool
+}
 
-// streams are texts with the frames in them, after WHATWG HTML 9.2.6.
-func streams() map[string]frameReader {
-	return map[string]frameReader{
+// readEvents reads events of at most maxBytes bytes until the stream ends.
+func readEvents(r io.Reader, maxBytes int) (all []event, err error) {
+	events := sse.NewReader(r, maxBytes)
+	for {
+		got, err := events.Next()
+		if err != nil {
+			return all, err
+		}
+		all = append(all, event{Event: got.Name, ID: got.ID, HasID: got.HasID, Data: string(got.Data)})
+	}
+}
+
+// streams are texts with the events in them, after WHATWG HTML 9.2.6.
+func streams() map[string][]event {
+	return map[string][]event{
 		"": nil,
 		"retry: 1000\n\nid: 7\nevent: turn.started\ndata: {\"v\":1}\n\n": {{Event: "turn.started", ID: "7", HasID: true, Data: `{"v":1}`}},
 		"data: one\ndata: two\n\ndata\n\ndata:\ndata:\n\n":               {{Data: "one\ntwo"}, {}, {Data: "\n"}},
@@ -34,32 +50,32 @@ func streams() map[string]frameReader {
 	}
 }
 
-func TestFrames(t *testing.T) {
+func TestEvents(t *testing.T) {
 	t.Parallel()
 	for text, want := range streams() {
-		got, err := remote.ReadFrames(strings.NewReader(text), 1<<20)
+		got, err := readEvents(strings.NewReader(text), 1<<20)
 		if diff := cmp.Diff(want, got); diff != "" || !errors.Is(err, io.EOF) {
 			t.Errorf("%q: %v\n%s", text, err, diff)
 		}
 	}
 }
 
-// TestFramesComeAtOnce: a frame is returned with the last byte of its end, in every form of line
+// TestEventsComeAtOnce: an event is returned with the last byte of its end, in every form of line
 // end, whatever may follow.
-func TestFramesComeAtOnce(t *testing.T) {
+func TestEventsComeAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, end := range []string{"\n\n", "\r\r", "\r\n\r\n", "\n\r"} {
 		text := "data: x" + end
-		got, err := remote.ReadFrames(io.MultiReader(strings.NewReader(text), iotest.ErrReader(io.ErrNoProgress)), 1<<20)
+		got, err := readEvents(io.MultiReader(strings.NewReader(text), iotest.ErrReader(io.ErrNoProgress)), 1<<20)
 		if len(got) != 1 || got[0].Data != "x" || !errors.Is(err, io.ErrNoProgress) {
 			t.Errorf("%q: got %+v, %v", text, got, err)
 		}
 	}
 }
 
-// TestFramesAreBounded: a frame may have the maximum number of bytes and no more, in one line or in
+// TestEventsAreBounded: an event may have the maximum number of bytes and no more, in one line or in
 // many.
-func TestFramesAreBounded(t *testing.T) {
+func TestEventsAreBounded(t *testing.T) {
 	t.Parallel()
 	const most = 200_000
 	line := "data: " + strings.Repeat("x", most-len("data: "))
@@ -71,11 +87,11 @@ func TestFramesAreBounded(t *testing.T) {
 	}{
 		"a line": {line + "\n\n", false}, "a longer line": {line + "x\n\n", true}, "a line without end": {strings.Repeat("x", most+1), true},
 		"lines": {many + "\n", false}, "more lines": {many + "data: 12345\n\n", true},
-		"comments between": {comments + "data: 1\n\n", false}, "frames": {strings.Repeat("data: 1\n\n", most), false},
+		"comments between": {comments + "data: 1\n\n", false}, "events": {strings.Repeat("data: 1\n\n", most), false},
 	} {
-		got, err := remote.ReadFrames(strings.NewReader(c.text), most)
-		if errors.Is(err, remote.ErrLongFrame) != c.long || len(got) == 0 != c.long {
-			t.Errorf("%s: %d frames, %v; want too long: %t", name, len(got), err, c.long)
+		got, err := readEvents(strings.NewReader(c.text), most)
+		if errors.Is(err, sse.ErrTooLong) != c.long || len(got) == 0 != c.long {
+			t.Errorf("%s: %d events, %v; want too long: %t", name, len(got), err, c.long)
 		}
 	}
 }
@@ -87,28 +103,28 @@ func FuzzSSE(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		want := plainFrames(text)
+		want := plainEvents(text)
 		for name, r := range map[string]io.Reader{
 			"whole": strings.NewReader(text), "byte by byte": iotest.OneByteReader(strings.NewReader(text)),
 			"halves": iotest.HalfReader(strings.NewReader(text)), "end with the last byte": iotest.DataErrReader(strings.NewReader(text)),
 		} {
-			got, err := remote.ReadFrames(r, 1<<30)
+			got, err := readEvents(r, 1<<30)
 			if diff := cmp.Diff(want, got); diff != "" || !errors.Is(err, io.EOF) {
 				t.Errorf("%s: %v\n%s", name, err, diff)
 			}
 		}
-		if got, err := remote.ReadFrames(strings.NewReader(text), 64); err == nil {
-			t.Errorf("no error after %d frames", len(got))
+		if got, err := readEvents(strings.NewReader(text), 64); err == nil {
+			t.Errorf("no error after %d events", len(got))
 		}
 	})
 }
 
-// plainFrames reads a stream following the text of the standard.
-func plainFrames(text string) frameReader {
+// plainEvents reads a stream following the text of the standard.
+func plainEvents(text string) []event {
 	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.TrimPrefix(text, "\ufeff"))
 	lines := strings.Split(text, "\n")
-	var all frameReader
-	var now remote.Frame
+	var all []event
+	var now event
 	var data []string
 	some := false
 	for _, line := range lines[:len(lines)-1] {
@@ -117,7 +133,7 @@ func plainFrames(text string) frameReader {
 				now.Data = strings.Join(data, "\n")
 				all = append(all, now)
 			}
-			now, data, some = remote.Frame{}, nil, false
+			now, data, some = event{}, nil, false
 			continue
 		}
 		name, value, _ := strings.Cut(line, ":")

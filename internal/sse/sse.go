@@ -1,30 +1,29 @@
-package remote
+// Package sse reads streams of server-sent events (WHATWG HTML, 9.2). It imports nothing of ours.
+//
+// The one thing to know: an event that the end of its stream cuts off is never returned.
+package sse
 
 import (
 	"bufio"
 	"bytes"
-	"fmt"
+	"errors"
 	"io"
 )
 
-// maxFrameBytes limits one frame. The largest event is a message with images, 28 MiB as it was
-// sent.
-const maxFrameBytes = 64 << 20
+// ErrTooLong is the error for an event with more bytes than the reader allows.
+var ErrTooLong = errors.New("an event of the stream is too long")
 
-// errLongFrame ends a stream. It is not retried, because the same frame would arrive again.
-var errLongFrame = fmt.Errorf("the stream has a frame of more than %d bytes", maxFrameBytes)
-
-// frame is one event of a stream (WHATWG HTML, 9.2).
-type frame struct {
-	event string // the name; empty: none
-	id    string // of this frame only
-	hasID bool
-	data  []byte // lines joined by \n; valid until the next frame is read
+// Event is one event of a stream.
+type Event struct {
+	Name  string // empty: none
+	ID    string // of this event only
+	HasID bool
+	Data  []byte // lines joined by \n; valid until the next event is read
 }
 
-// frameReader reads a stream of events. It skips comments, and retry, because the client chooses
-// its own delays. It is not safe for concurrent use.
-type frameReader struct {
+// Reader reads a stream of events. It skips comments, and retry, because the client chooses its own
+// delays. It is not safe for concurrent use.
+type Reader struct {
 	in       *bufio.Reader
 	maxBytes int
 	begun    bool   // the first line was read; a byte order mark may precede it
@@ -33,39 +32,39 @@ type frameReader struct {
 	data     []byte // reused
 }
 
-// newFrameReader returns a reader for frames of at most most bytes, including field names.
-func newFrameReader(r io.Reader, most int) *frameReader {
-	return &frameReader{in: bufio.NewReaderSize(r, 64<<10), maxBytes: most}
+// NewReader returns a reader for events of at most maxBytes bytes, including field names.
+func NewReader(r io.Reader, maxBytes int) *Reader {
+	return &Reader{in: bufio.NewReaderSize(r, 64<<10), maxBytes: maxBytes}
 }
 
-// next returns the next frame. If the stream ends within a frame, next returns io.EOF or the
-// reader's error.
-func (f *frameReader) next() (frame, error) {
-	var got frame
+// Next returns the next event. At the end of the stream, even within an event, it returns io.EOF or
+// the error of the underlying reader.
+func (f *Reader) Next() (Event, error) {
+	var got Event
 	f.data = f.data[:0]
 	size, lines, named := 0, 0, false
 	for {
 		if err := f.readLine(f.maxBytes - size); err != nil {
-			return frame{}, err
+			return Event{}, err
 		}
-		begun := lines > 0 || named || got.hasID
+		begun := lines > 0 || named || got.HasID
 		switch {
 		case len(f.line) == 0 && begun:
-			got.data = f.data
+			got.Data = f.data
 			return got, nil
 		case begun:
 			size += len(f.line)
 		default:
-			size = len(f.line) // empty lines and comments between frames do not count
+			size = len(f.line) // empty lines and comments between events do not count
 		}
 		name, value, _ := bytes.Cut(f.line, []byte(":"))
 		value = bytes.TrimPrefix(value, []byte(" "))
 		switch string(name) {
 		case "event":
-			got.event, named = string(value), true
+			got.Name, named = string(value), true
 		case "id":
 			if bytes.IndexByte(value, 0) < 0 {
-				got.id, got.hasID = string(value), true
+				got.ID, got.HasID = string(value), true
 			}
 		case "data":
 			if lines++; lines > 1 {
@@ -78,7 +77,7 @@ func (f *frameReader) next() (frame, error) {
 
 // readLine reads a line of at most most bytes into f.line, without its end (\n, \r or \r\n). It
 // returns as soon as it sees the end, and does not wait for the byte after it.
-func (f *frameReader) readLine(most int) error {
+func (f *Reader) readLine(most int) error {
 	f.line = f.line[:0]
 	for {
 		if _, err := f.in.Peek(1); err != nil {
@@ -97,7 +96,7 @@ func (f *frameReader) readLine(most int) error {
 			take = chunk[:end]
 		}
 		if len(f.line)+len(take) > most {
-			return errLongFrame
+			return ErrTooLong
 		}
 		f.line = append(f.line, take...)
 		if end < 0 {
@@ -114,4 +113,4 @@ func (f *frameReader) readLine(most int) error {
 }
 
 // drop discards bytes that Peek has returned, which cannot fail.
-func (f *frameReader) drop(n int) { _, _ = f.in.Discard(n) }
+func (f *Reader) drop(n int) { _, _ = f.in.Discard(n) }
