@@ -12,9 +12,6 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// chaosPrefix is the prefix of the tools that only "perdure chaos" has.
-const chaosPrefix = "chaos_"
-
 // chaosOrder is the input of the tools of chaos.
 type chaosOrder struct {
 	Order string `json:"order" jsonschema:"which order"`

@@ -19,11 +19,6 @@ import (
 // content (M4).
 const rejoinFor = 10 * time.Minute
 
-// legacyTask is the task parameter of 2025-11-25.
-type legacyTask struct {
-	TTL *int64 `json:"ttl"`
-}
-
 // call answers tools/call for an exposed tool.
 func (s *Server) call(ctx context.Context, p peer, x exposed, params *mcp.CallToolParamsRaw) (mcp.Result, error) {
 	asked, isTask := params.Meta[metaTask]

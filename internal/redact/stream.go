@@ -1,7 +1,6 @@
 package redact
 
 import (
-	"io"
 	"slices"
 	"unicode/utf8"
 )
@@ -327,35 +326,4 @@ func wholeRunes(text []byte) int {
 		}
 	}
 	return len(text)
-}
-
-// Writer writes to another writer, without the secrets of a set. Not safe for concurrent use.
-type Writer struct {
-	to     io.Writer
-	stream *Stream
-}
-
-// NewWriter returns a writer on top of another one. A nil set has no secrets.
-func NewWriter(to io.Writer, secrets *Set) *Writer {
-	return &Writer{to: to, stream: secrets.Stream()}
-}
-
-// Write takes a chunk and passes on what is safe. After an error it is not known which part the
-// other writer has received: write nothing more.
-func (w *Writer) Write(chunk []byte) (int, error) {
-	if err := w.pass(w.stream.Feed(chunk)); err != nil {
-		return 0, err
-	}
-	return len(chunk), nil
-}
-
-// Flush writes what was held back. Call it at the end.
-func (w *Writer) Flush() error { return w.pass(w.stream.Flush()) }
-
-func (w *Writer) pass(out []byte) error {
-	if len(out) == 0 {
-		return nil
-	}
-	_, err := w.to.Write(out)
-	return err
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"html"
 	"net/url"
@@ -357,31 +356,6 @@ func TestSetIsShared(t *testing.T) {
 		})
 	}
 	all.Wait()
-}
-
-// broken is a writer that always fails.
-type broken struct{}
-
-func (broken) Write([]byte) (int, error) { return 0, errors.New("the disk is full") }
-
-func TestWriter(t *testing.T) {
-	t.Parallel()
-	var to bytes.Buffer
-	w := redact.NewWriter(&to, redact.NewSet("canary-0123456789"))
-	for _, chunk := range []string{"a can", "ary-0123", "456789 b cana"} {
-		if n, err := w.Write([]byte(chunk)); n != len(chunk) || err != nil {
-			t.Errorf("got %d, %v, want %d", n, err, len(chunk))
-		}
-	}
-	if got := to.String(); got != "a <redacted> b " {
-		t.Errorf("got %q before the end", got)
-	}
-	if err := w.Flush(); err != nil || to.String() != "a <redacted> b cana" {
-		t.Errorf("got %q, %v", to.String(), err)
-	}
-	if _, err := redact.NewWriter(broken{}, nil).Write([]byte("a")); err == nil {
-		t.Error("a writer that fails is no error")
-	}
 }
 
 func FuzzStream(f *testing.F) {

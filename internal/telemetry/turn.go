@@ -29,7 +29,6 @@ const (
 	taskKindKey   = attribute.Key("perdure.task.kind")
 	taskOriginKey = attribute.Key("perdure.task.origin")
 	eventsKey     = attribute.Key("perdure.events")
-	kindKey       = attribute.Key("perdure.kind")
 )
 
 // openTurn is the span of a turn in progress in this process.
@@ -73,11 +72,6 @@ func (t *Telemetry) rootContext(r traceRoot) trace.SpanContext {
 		flags = trace.FlagsSampled
 	}
 	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: id, SpanID: spanID(r.kind, r.id), TraceFlags: flags})
-}
-
-// childContext returns the span context of an object under root. Only its span id differs.
-func childContext(root trace.SpanContext, kind string, parts ...string) trace.SpanContext {
-	return root.WithSpanID(spanID(kind, parts...))
 }
 
 func rootOfTurn(s *perdure.Session, turn *perdure.Turn) traceRoot {

@@ -59,11 +59,6 @@ func (r *registry) remove(id perdure.TaskID) {
 	r.tasks = slices.DeleteFunc(r.tasks, func(t perdure.Task) bool { return t.ID == id })
 }
 
-// end ends a task in a state.
-func (r *registry) end(id perdure.TaskID, state perdure.TaskState) {
-	r.set(id, func(t *perdure.Task) { t.State = state })
-}
-
 func (r *registry) Spawn(_ context.Context, s tool.SpawnRequest) (tool.SpawnResult, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

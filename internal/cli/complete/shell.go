@@ -2,9 +2,6 @@ package complete
 
 import "strings"
 
-// Shells lists the supported shells.
-const Shells = "bash,zsh,fish,pwsh"
-
 // Files is the line that tells a script to complete a path.
 const Files = ":files"
 
