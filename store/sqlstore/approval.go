@@ -42,10 +42,7 @@ func (tx approvalStore) Get(id perdure.ApprovalID) (perdure.Approval, error) {
 	if err == nil {
 		a, err = one(tx.Tx, scanApproval, tx.locked(selectApproval), id)
 	}
-	if err != nil {
-		return perdure.Approval{}, fmt.Errorf("approval %s: %w", id, err)
-	}
-	return a, nil
+	return wrapped(a, err, "approval %s", id)
 }
 
 // holdApproval locks the session of an approval. NotFound: there is no such approval.
@@ -80,10 +77,7 @@ func (tx approvalStore) List(filter store.ApprovalFilter) ([]perdure.Approval, e
 		found, err = list(tx.Tx, scanApproval, tx.locked(query),
 			filter.Session, filter.State, len(filter.Call), bytesOf(filter.Call), orAll(filter.Limit))
 	}
-	if err != nil {
-		return nil, fmt.Errorf("list approvals: %w", err)
-	}
-	return found, nil
+	return wrapped(found, err, "list approvals")
 }
 
 // Put adds a record, or overwrites the one with its id.
@@ -103,10 +97,7 @@ func (tx approvalStore) Put(a perdure.Approval) error {
 	if err == nil && n == 0 {
 		err = fmt.Errorf("%w: it belongs to another call or session", perdure.Conflict)
 	}
-	if err != nil {
-		return fmt.Errorf("put approval %s: %w", a.ID, err)
-	}
-	return nil
+	return wrap(err, "put approval %s", a.ID)
 }
 
 // scanApproval reads a record. A record that is not readable, or does not match its row, is an

@@ -29,10 +29,7 @@ func (tx auditStore) Links(org string, after int64, limit int) ([]store.AuditLin
 		err = r.Scan(&l.Org, &l.Seq, &l.Record, &l.Hash)
 		return l, err
 	}, auditLinks, org, after, orAll(limit))
-	if err != nil {
-		return nil, fmt.Errorf("read the audit log of %s: %w", org, err)
-	}
-	return found, nil
+	return wrapped(found, err, "read the audit log of %s", org)
 }
 
 // Heads returns the head of every chain.
@@ -75,10 +72,7 @@ func (tx auditStore) Add(e store.AuditEntry) error {
 	if err == nil {
 		_, err = tx.exec(moveAudit, link.Org, link.Seq, link.Hash)
 	}
-	if err != nil {
-		return fmt.Errorf("add to the audit log of %s: %w", org, err)
-	}
-	return nil
+	return wrap(err, "add to the audit log of %s", org)
 }
 
 // auditEvents adds the entries of audited events.

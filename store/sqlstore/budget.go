@@ -106,10 +106,7 @@ func (tx budgetStore) List(filter store.BudgetFilter) (found []budget.Account, e
 		}
 		found, err = list(tx.Tx, scanAccount, tx.locked(listOwned), args...)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("list budgets: %w", err)
-	}
-	return found, nil
+	return wrapped(found, err, "list budgets")
 }
 
 // ownerOf encodes a subject as one value.
@@ -122,10 +119,7 @@ func (tx budgetStore) Holds(filter store.HoldFilter) (found []budget.Hold, err e
 	} else {
 		found, err = list(tx.Tx, scanHold, listHolds, filter.Session, filter.Work == "", bytesOf(filter.Work))
 	}
-	if err != nil {
-		return nil, fmt.Errorf("list holds: %w", err)
-	}
-	return found, nil
+	return wrapped(found, err, "list holds")
 }
 
 // Entries lists the ledger of a budget.
@@ -145,19 +139,13 @@ func (tx budgetStore) Sum(id perdure.BudgetID, after, upTo time.Time) (budget.To
 		last = micros(upTo)
 	}
 	sum, err := one(tx.Tx, scanSum, sumEntries, id, micros(after), last)
-	if err != nil {
-		return budget.Total{}, fmt.Errorf("sum up budget %s: %w", id, err)
-	}
-	return sum, nil
+	return wrapped(sum, err, "sum up budget %s", id)
 }
 
 // Halts lists the halted sessions.
 func (tx budgetStore) Halts() ([]store.BudgetHalt, error) {
 	found, err := list(tx.Tx, scanHalt, listHalts)
-	if err != nil {
-		return nil, fmt.Errorf("list halted sessions: %w", err)
-	}
-	return found, nil
+	return wrapped(found, err, "list halted sessions")
 }
 
 // Put adds or replaces an account.
@@ -201,20 +189,14 @@ func (tx budgetStore) PutHold(h budget.Hold) error {
 // RemoveHold removes a hold and reports whether it existed.
 func (tx budgetStore) RemoveHold(h budget.Hold) (bool, error) {
 	n, err := tx.exec(removeHold, h.Session, bytesOf(h.Work), h.Budget)
-	if err != nil {
-		return false, fmt.Errorf("remove hold of budget %s: %w", h.Budget, err)
-	}
-	return n > 0, nil
+	return wrapped(n > 0, err, "remove hold of budget %s", h.Budget)
 }
 
 // AddEntry adds a line to the ledger once.
 func (tx budgetStore) AddEntry(e budget.Entry) (bool, error) {
 	n, err := tx.exec(addEntry, e.Budget, e.Session, bytesOf(e.Work), e.Kind, bytesOf(e.Name), int64(e.Amount),
 		e.Estimate, e.Unpriced, micros(e.At))
-	if err != nil {
-		return false, fmt.Errorf("add to the ledger of budget %s: %w", e.Budget, err)
-	}
-	return n > 0, nil
+	return wrapped(n > 0, err, "add to the ledger of budget %s", e.Budget)
 }
 
 // PutHalt records which budget halts a session.
@@ -224,10 +206,7 @@ func (tx budgetStore) PutHalt(h store.BudgetHalt) (err error) {
 	} else {
 		_, err = tx.exec(putHalt, h.Session, h.Budget)
 	}
-	if err != nil {
-		return fmt.Errorf("record halt of session %s: %w", h.Session, err)
-	}
-	return nil
+	return wrap(err, "record halt of session %s", h.Session)
 }
 
 // removeBudgets removes what a session has of budgets.

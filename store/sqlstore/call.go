@@ -65,10 +65,7 @@ func (tx callStore) List(filter store.CallFilter) ([]perdure.Call, error) {
 	if err == nil {
 		found, err = list(tx.Tx, scanCall, tx.locked(query), args...)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("list calls: %w", err)
-	}
-	return found, nil
+	return wrapped(found, err, "list calls")
 }
 
 // Claim inserts a row, or locks and judges the existing one.
@@ -116,10 +113,7 @@ func (tx callStore) TakeOver(old perdure.Call, next perdure.Call) error {
 	if err == nil && n == 0 {
 		err = fmt.Errorf("%w: it no longer runs under that token", perdure.Lost)
 	}
-	if err != nil {
-		return fmt.Errorf("take over call %s: %w", old.Key, err)
-	}
-	return nil
+	return wrap(err, "take over call %s", old.Key)
 }
 
 // Bind assigns a running row to a task.
@@ -131,10 +125,7 @@ func (tx callStore) Bind(key perdure.CallKey, token perdure.Token, task perdure.
 	if err == nil && n == 0 {
 		err = fmt.Errorf("%w: it no longer runs under that token", perdure.Lost)
 	}
-	if err != nil {
-		return fmt.Errorf("bind call %s to task %s: %w", key, task, err)
-	}
-	return nil
+	return wrap(err, "bind call %s to task %s", key, task)
 }
 
 // Settle records the one outcome.
@@ -154,10 +145,7 @@ func (tx callStore) Settle(key perdure.CallKey, token perdure.Token, state perdu
 	if err == nil && n == 0 {
 		err = tx.settledBefore(key, token, state, body)
 	}
-	if err != nil {
-		return fmt.Errorf("settle call %s: %w", key, err)
-	}
-	return nil
+	return wrap(err, "settle call %s", key)
 }
 
 // settledBefore handles a settlement that changed no row: nil, if the same outcome is stored.
@@ -187,10 +175,7 @@ func (tx callStore) Resolve(next perdure.Call, by string) error {
 			err = fmt.Errorf("%w: it is not unknown", perdure.Conflict)
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("resolve call %s: %w", next.Key, err)
-	}
-	return nil
+	return wrap(err, "resolve call %s", next.Key)
 }
 
 func (tx *Tx) resolve(next perdure.Call, by string) (int64, error) {
@@ -216,10 +201,7 @@ func (tx *Tx) callBy(key perdure.CallKey, query string) (perdure.Call, error) {
 	if err == nil {
 		found, err = one(tx, scanCall, query, key.Session, bytesOf(key.Call))
 	}
-	if err != nil {
-		return perdure.Call{}, fmt.Errorf("call %s: %w", key, err)
-	}
-	return found, nil
+	return wrapped(found, err, "call %s", key)
 }
 
 func scanCall(r row) (perdure.Call, error) {

@@ -97,10 +97,7 @@ func (tx agentStore) List(filter agent.StatusFilter) ([]agent.Agent, error) {
 // Versions returns an agent as each write left it.
 func (tx agentStore) Versions(id perdure.AgentID, limit int) ([]agent.Agent, error) {
 	found, err := listDirectory(tx.Tx, scanBody[agent.Agent], agentVersions, id, orAll(limit))
-	if err != nil {
-		return nil, fmt.Errorf("versions of agent %s: %w", id, err)
-	}
-	return found, nil
+	return wrapped(found, err, "versions of agent %s", id)
 }
 
 // Put adds or replaces an agent.
@@ -145,10 +142,7 @@ func (tx harnessStore) List(filter agent.StatusFilter) ([]agent.Harness, error) 
 // Versions returns a harness as each write left it.
 func (tx harnessStore) Versions(id perdure.HarnessID, limit int) ([]agent.Harness, error) {
 	found, err := listDirectory(tx.Tx, scanBody[agent.Harness], harnessVersions, id, orAll(limit))
-	if err != nil {
-		return nil, fmt.Errorf("versions of harness %s: %w", id, err)
-	}
-	return found, nil
+	return wrapped(found, err, "versions of harness %s", id)
 }
 
 // Chain returns the chain that ends with a harness.
@@ -234,10 +228,7 @@ func (tx modelStore) Remove(id perdure.ModelID) (bool, error) {
 	if err == nil {
 		_, err = tx.exec(deleteDefault, bytesOf(modelDefault), string(id))
 	}
-	if err != nil {
-		return false, fmt.Errorf("remove model %s: %w", id, err)
-	}
-	return n > 0, nil
+	return wrapped(n > 0, err, "remove model %s", id)
 }
 
 // SetDefault makes a model the default one.
@@ -251,10 +242,7 @@ func (tx modelStore) SetDefault(id perdure.ModelID) error {
 			_, err = tx.exec(putDefault, bytesOf(modelDefault), string(id))
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("make model %s the default: %w", id, err)
-	}
-	return nil
+	return wrap(err, "make model %s the default", id)
 }
 
 // Get returns a provider.
@@ -324,10 +312,7 @@ func (tx providerStore) Remove(id perdure.ProviderID) (bool, error) {
 			_, err = tx.exec(deleteDefault, bytesOf(providerDefault+p.Kind), string(id))
 		}
 	}
-	if err != nil {
-		return false, fmt.Errorf("remove provider %s: %w", id, err)
-	}
-	return found, nil
+	return wrapped(found, err, "remove provider %s", id)
 }
 
 // SetDefault makes a provider the default one of its kind.
@@ -340,10 +325,7 @@ func (tx providerStore) SetDefault(id perdure.ProviderID) error {
 	if err == nil {
 		_, err = tx.exec(putDefault, bytesOf(providerDefault+p.Kind), string(id))
 	}
-	if err != nil {
-		return fmt.Errorf("make provider %s the default: %w", id, err)
-	}
-	return nil
+	return wrap(err, "make provider %s the default", id)
 }
 
 // Get returns the connection of a user of an org.
@@ -388,10 +370,7 @@ func (tx connectionStore) Remove(key store.ConnectionKey) (bool, error) {
 	if err == nil {
 		n, err = tx.exec(deleteConnection, key.Org, bytesOf(key.User), bytesOf(key.Provider))
 	}
-	if err != nil {
-		return false, fmt.Errorf("remove connection to %q: %w", key.Provider, err)
-	}
-	return n > 0, nil
+	return wrapped(n > 0, err, "remove connection to %q", key.Provider)
 }
 
 // isDefault reports whether an id is the default for a key.
@@ -435,10 +414,7 @@ func putDirectory[T any](tx *Tx, v T, next func(store.DirectoryReader, T, time.T
 	if err == nil && n == 0 {
 		err = fmt.Errorf("%w: it was changed in the meantime: read it again", perdure.Conflict)
 	}
-	if err != nil {
-		return fmt.Errorf("put: %w", err)
-	}
-	return nil
+	return wrap(err, "put")
 }
 
 // byAge sorts rows by creation, then by id.

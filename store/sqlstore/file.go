@@ -37,10 +37,7 @@ func (tx fileStore) Get(session perdure.SessionID, name string) (store.File, err
 	if err == nil {
 		f, err = one(tx.Tx, scanFullFile, selectFile, session, bytesOf(name))
 	}
-	if err != nil {
-		return store.File{}, fmt.Errorf("file %s of %s: %w", name, session, err)
-	}
-	return f, nil
+	return wrapped(f, err, "file %s of %s", name, session)
 }
 
 // List lists the entries of a directory.
@@ -58,10 +55,7 @@ func (tx fileStore) List(session perdure.SessionID, dir string, deep bool) ([]st
 	default:
 		found, err = list(tx.Tx, scanFile, listDir, session, bytesOf(dir))
 	}
-	if err != nil {
-		return nil, fmt.Errorf("list directory %s of %s: %w", dir, session, err)
-	}
-	return found, nil
+	return wrapped(found, err, "list directory %s of %s", dir, session)
 }
 
 // TotalBytes returns the total size of a session's files. The index file_size covers the query, so
@@ -72,10 +66,7 @@ func (tx fileStore) TotalBytes(session perdure.SessionID) (int64, error) {
 	if err == nil {
 		n, err = one(tx.Tx, number, fileBytes, session)
 	}
-	if err != nil {
-		return 0, fmt.Errorf("add up the files of %s: %w", session, err)
-	}
-	return n, nil
+	return wrapped(n, err, "add up the files of %s", session)
 }
 
 // Put writes a file or directory and creates missing parents.

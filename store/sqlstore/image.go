@@ -26,10 +26,7 @@ const (
 // Get returns an image with its bytes.
 func (tx imageStore) Get(session perdure.SessionID, id perdure.ImageID) (store.Image, error) {
 	found, err := one(tx.Tx, scanFullImage, selectImage, id, session)
-	if err != nil {
-		return store.Image{}, fmt.Errorf("image %s of %s: %w", id, session, err)
-	}
-	return found, nil
+	return wrapped(found, err, "image %s of %s", id, session)
 }
 
 // List lists the images of a session, without their bytes.
@@ -63,10 +60,7 @@ func (tx *Tx) wholeImages(session perdure.SessionID) ([]store.Image, error) {
 // HasBlob reports whether an image uses a blob.
 func (tx imageStore) HasBlob(sha256 string) (bool, error) {
 	n, err := one(tx.Tx, number, countBlob, sha256)
-	if err != nil {
-		return false, fmt.Errorf("look for blob %s: %w", sha256, err)
-	}
-	return n > 0, nil
+	return wrapped(n > 0, err, "look for blob %s", sha256)
 }
 
 // Put adds an image.

@@ -59,10 +59,7 @@ func (tx journalStore) Events(session perdure.SessionID, after int64, limit int)
 		left -= n
 		return left > 0, err
 	}, listJournal, session, after, orAll(limit))
-	if err != nil {
-		return nil, fmt.Errorf("read journal of %s: %w", session, err)
-	}
-	return found, nil
+	return wrapped(found, err, "read journal of %s", session)
 }
 
 // Append adds events to a session's journal and sets their Seq, Session and At in place to what is

@@ -77,10 +77,7 @@ func (tx sessionStore) SetLabels(id perdure.SessionID, labels perdure.Labels) er
 	if err == nil {
 		err = tx.addLabels(id, labels)
 	}
-	if err != nil {
-		return fmt.Errorf("set labels of session %s: %w", id, err)
-	}
-	return nil
+	return wrap(err, "set labels of session %s", id)
 }
 
 // addLabels adds the rows of labels; there must be none.

@@ -49,10 +49,7 @@ func (tx taskStore) SkipLog(id perdure.TaskID, attempt int, n int64) error {
 	if err == nil {
 		err = tx.rotateLog(id, start, start+n)
 	}
-	if err != nil {
-		return fmt.Errorf("skip in log of task %s: %w", id, err)
-	}
-	return nil
+	return wrap(err, "skip in log of task %s", id)
 }
 
 // skippedStream is the stream of rows that represent gaps.

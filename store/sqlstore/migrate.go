@@ -89,8 +89,5 @@ func provider(db *sql.DB, dialect Dialect) (*goose.Provider, error) {
 		options = append(options, goose.WithSessionLocker(turns))
 	}
 	provider, err := goose.NewProvider(goose.Dialect(dialect.Goose), db, files, options...)
-	if err != nil {
-		return nil, fmt.Errorf("read migrations: %w", err)
-	}
-	return provider, nil
+	return wrapped(provider, err, "read migrations")
 }

@@ -35,10 +35,7 @@ func (tx taskStore) Deliveries(session perdure.SessionID) ([]store.Delivery, err
 	if err == nil {
 		found, err = list(tx.Tx, scanDelivery, tx.locked(query), args...)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("list deliveries: %w", err)
-	}
-	return found, nil
+	return wrapped(found, err, "list deliveries")
 }
 
 // AddDelivery adds an outbox row once.
@@ -51,10 +48,7 @@ func (tx taskStore) AddDelivery(d store.Delivery) error {
 		_, err = tx.exec(tx.withPosition(insertDelivery, insertDeliveryNext), d.Session, d.Task, d.Attempt, d.State,
 			micros(d.Settled))
 	}
-	if err != nil {
-		return fmt.Errorf("add delivery of task %s: %w", d.Task, err)
-	}
-	return nil
+	return wrap(err, "add delivery of task %s", d.Task)
 }
 
 // ClaimDeliveries marks the unclaimed rows of the tasks as delivered.

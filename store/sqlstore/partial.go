@@ -1,8 +1,6 @@
 package sqlstore
 
 import (
-	"fmt"
-
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/store"
 )
@@ -22,10 +20,7 @@ func (tx journalStore) Partial(session perdure.SessionID, message perdure.Messag
 	if err == nil {
 		p, err = one(tx.Tx, scanPartial, selectPartial, session, message)
 	}
-	if err != nil {
-		return store.Partial{}, fmt.Errorf("partial %s of session %s: %w", message, session, err)
-	}
-	return p, nil
+	return wrapped(p, err, "partial %s of session %s", message, session)
 }
 
 // PutPartial adds a checkpoint or overwrites it.
@@ -34,10 +29,7 @@ func (tx journalStore) PutPartial(p store.Partial) error {
 	if err == nil {
 		_, err = tx.exec(putPartial, p.Session, p.Message, bytesOf(p.Text), micros(tx.Now()))
 	}
-	if err != nil {
-		return fmt.Errorf("put partial %s of session %s: %w", p.Message, p.Session, err)
-	}
-	return nil
+	return wrap(err, "put partial %s of session %s", p.Message, p.Session)
 }
 
 // DropPartial removes a checkpoint.
@@ -46,10 +38,7 @@ func (tx journalStore) DropPartial(session perdure.SessionID, message perdure.Me
 	if err == nil {
 		_, err = tx.exec(dropPartial, session, message)
 	}
-	if err != nil {
-		return fmt.Errorf("drop partial %s of session %s: %w", message, session, err)
-	}
-	return nil
+	return wrap(err, "drop partial %s of session %s", message, session)
 }
 
 func scanPartial(r row) (store.Partial, error) {

@@ -84,10 +84,7 @@ func (tx paymentStore) Sum(scope store.PaymentScope) (sum int64, err error) {
 	} else {
 		sum, err = one(tx.Tx, number, sumTurn, bytesOf(scope.Org), bytesOf(scope.Currency), since, bytesOf(scope.Turn))
 	}
-	if err != nil {
-		return 0, fmt.Errorf("add up payments: %w", err)
-	}
-	return sum, nil
+	return wrapped(sum, err, "add up payments")
 }
 
 // Add records an attempt.
@@ -112,10 +109,7 @@ func (tx paymentStore) Add(p store.Payment, d time.Duration) (store.Payment, err
 		p.Session, bytesOf(p.Turn), bytesOf(p.Call),
 		bytesOf(p.Tool), bytesOf(p.Capability), bytesOf(p.Host), bytesOf(p.Operation), bytesOf(p.Currency), p.Micros,
 		bytesOf(p.ApprovedBy), p.State, bytesOf(""), bytesOf(""), bytesOf(""), micros(p.CreatedAt), micros(p.Until), int64(0))
-	if err != nil {
-		return store.Payment{}, fmt.Errorf("add payment %q: %w", p.Hash, err)
-	}
-	return p, nil
+	return wrapped(p, err, "add payment %q", p.Hash)
 }
 
 // Settle records the outcome of an attempt.
@@ -132,10 +126,7 @@ func (tx paymentStore) Settle(end store.PaymentEnd) (store.Payment, error) {
 		_, err = tx.exec(settlePayment, bytesOf(p.Hash), p.Attempt, p.State, bytesOf(p.Receipt), bytesOf(p.Note),
 			bytesOf(p.ResolvedBy), micros(p.SettledAt))
 	}
-	if err != nil {
-		return store.Payment{}, fmt.Errorf("settle payment %q: %w", end.Hash, err)
-	}
-	return p, nil
+	return wrapped(p, err, "settle payment %q", end.Hash)
 }
 
 // scanPayment reads an attempt. An unknown state is an error that names the row, never a default.

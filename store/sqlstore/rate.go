@@ -41,8 +41,5 @@ func (tx rateStore) CountOutbound(org string, limit int) (bool, error) {
 	if _, err = tx.exec(countOutbound, bytesOf(org), last); err == nil {
 		_, err = tx.exec(pruneOutbound, bytesOf(org), first, last)
 	}
-	if err != nil {
-		return false, fmt.Errorf("count an outbound call of %q: %w", org, err)
-	}
-	return true, nil
+	return wrapped(true, err, "count an outbound call of %q", org)
 }

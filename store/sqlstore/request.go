@@ -24,10 +24,7 @@ const (
 // Get returns the row with its answer.
 func (tx requestStore) Get(scope, key string) (store.Request, error) {
 	r, err := oneOrNone(tx.Tx, scanRequest, selectRequest, bytesOf(scope), bytesOf(key))
-	if err != nil {
-		return store.Request{}, fmt.Errorf("request %q of %q: %w", key, scope, err)
-	}
-	return r, nil
+	return wrapped(r, err, "request %q of %q", key, scope)
 }
 
 // Begin adds a row without an answer.
@@ -41,10 +38,7 @@ func (tx requestStore) Begin(r store.Request) error {
 	if err == nil && n == 0 {
 		err = fmt.Errorf("%w: it exists already", perdure.Conflict)
 	}
-	if err != nil {
-		return fmt.Errorf("begin request %q of %q: %w", r.Key, r.Scope, err)
-	}
-	return nil
+	return wrap(err, "begin request %q of %q", r.Key, r.Scope)
 }
 
 // End records the first answer.
@@ -58,10 +52,7 @@ func (tx requestStore) End(scope, key string, answer store.Answer) error {
 	if err == nil && n == 0 {
 		_, err = one(tx.Tx, number, selectStatus, bytesOf(scope), bytesOf(key)) // checks only that the row exists
 	}
-	if err != nil {
-		return fmt.Errorf("end request %q of %q: %w", key, scope, err)
-	}
-	return nil
+	return wrap(err, "end request %q of %q", key, scope)
 }
 
 // Prune removes the oldest requests.

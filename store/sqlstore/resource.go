@@ -104,10 +104,7 @@ func (tx resourceStore) Remove(session perdure.SessionID, id string) (bool, erro
 	if err == nil {
 		n, err = tx.exec(removeResource, session, bytesOf(id))
 	}
-	if err != nil {
-		return false, fmt.Errorf("remove resource %q of %s: %w", id, session, err)
-	}
-	return n > 0, nil
+	return wrapped(n > 0, err, "remove resource %q of %s", id, session)
 }
 
 // scanResource reads an entry. An unknown status is an error that names the row, never a default.
@@ -176,10 +173,7 @@ const (
 func (tx resourceStore) Lease(key store.LeaseKey) (perdure.Lease, error) {
 	l, err := one(tx.Tx, scanLease, tx.locked(selectLease), key.Org, bytesOf(key.Provider), bytesOf(key.Type),
 		bytesOf(key.ExternalID))
-	if err != nil {
-		return perdure.Lease{}, fmt.Errorf("lease of %s: %w", key, err)
-	}
-	return l, nil
+	return wrapped(l, err, "lease of %s", key)
 }
 
 // Leases lists the leases that a session created.
@@ -189,10 +183,7 @@ func (tx resourceStore) Leases(session perdure.SessionID) ([]perdure.Lease, erro
 	if err == nil {
 		found, err = list(tx.Tx, scanLease, tx.locked(listLeases), session)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("list leases of %s: %w", session, err)
-	}
-	return found, nil
+	return wrapped(found, err, "list leases of %s", session)
 }
 
 // DueLeases lists the leases that ClaimLeases would claim.
@@ -231,10 +222,7 @@ func (tx resourceStore) PutLease(l perdure.Lease, d time.Duration) (perdure.Leas
 			bytesOf(l.ExternalID), bytesOf(l.Name),
 			bytesOf(l.Owner), l.Keep, l.Task, bytesOf(l.Metadata), micros(tx.Now().Add(d)), bytesOf(""), micros(tx.Now()))
 	}
-	if err != nil {
-		return perdure.Lease{}, fmt.Errorf("put lease of %s: %w", store.KeyOf(l), err)
-	}
-	return put, nil
+	return wrapped(put, err, "put lease of %s", store.KeyOf(l))
 }
 
 // ReleaseLease ends a lease of a session.
@@ -250,10 +238,7 @@ func (tx resourceStore) ReleaseLease(session perdure.SessionID, key store.LeaseK
 			err = perdure.NotFound
 		}
 	}
-	if err != nil {
-		return perdure.Lease{}, fmt.Errorf("release lease of %s: %w", key, err)
-	}
-	return l, nil
+	return wrapped(l, err, "release lease of %s", key)
 }
 
 // ClaimLeases claims the leases that are due for a cleanup. It checks each of them again after it
@@ -273,10 +258,7 @@ func (tx resourceStore) ClaimLeases(due store.LeaseDue) (claimed []perdure.Lease
 		}
 		claimed = append(claimed, l)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("claim leases of %q: %w", due.Provider, err)
-	}
-	return claimed, nil
+	return wrapped(claimed, err, "claim leases of %q", due.Provider)
 }
 
 // EndCleanup records how a cleanup ended, fenced by its claim.
@@ -290,10 +272,7 @@ func (tx resourceStore) EndCleanup(end store.LeaseEnd) (perdure.Lease, error) {
 	if missing(err) {
 		err = fmt.Errorf("%w: another owner has it", perdure.Lost)
 	}
-	if err != nil {
-		return perdure.Lease{}, fmt.Errorf("end cleanup of lease %s: %w", end.ID, err)
-	}
-	return l, nil
+	return wrapped(l, err, "end cleanup of lease %s", end.ID)
 }
 
 // PruneLeases removes leases that were released long ago.

@@ -40,10 +40,7 @@ func (tx scheduleStore) Get(id perdure.ScheduleID) (perdure.Schedule, error) {
 	if err == nil {
 		s, err = one(tx.Tx, scanRecord[perdure.Schedule], tx.locked(selectSchedule), id)
 	}
-	if err != nil {
-		return perdure.Schedule{}, fmt.Errorf("schedule %s: %w", id, err)
-	}
-	return s, nil
+	return wrapped(s, err, "schedule %s", id)
 }
 
 // holdSchedule locks the session of a schedule, before its own row.
@@ -69,39 +66,27 @@ func (tx scheduleStore) List(filter store.ScheduleFilter) ([]perdure.Schedule, e
 	if err == nil {
 		found, err = list(tx.Tx, scanRecord[perdure.Schedule], tx.locked(query), args...)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("list schedules: %w", err)
-	}
-	return found, nil
+	return wrapped(found, err, "list schedules")
 }
 
 // Due lists due schedules, the longest due first.
 func (tx scheduleStore) Due(after, by time.Time, limit int) ([]perdure.Schedule, error) {
 	found, err := list(tx.Tx, scanRecord[perdure.Schedule], tx.locked(listDueSchedule), micros(after), micros(by),
 		orAll(limit))
-	if err != nil {
-		return nil, fmt.Errorf("list due schedules: %w", err)
-	}
-	return found, nil
+	return wrapped(found, err, "list due schedules")
 }
 
 // Fire returns the fire of a nominal time. It locks the question, so that of two transactions that
 // find no fire, one waits for the other.
 func (tx scheduleStore) Fire(id perdure.ScheduleID, nominal time.Time) (perdure.Fire, error) {
 	f, err := oneOrNone(tx.Tx, scanRecord[perdure.Fire], selectFire, id, micros(nominal))
-	if err != nil {
-		return perdure.Fire{}, fmt.Errorf("fire of %s at %s: %w", id, nominal, err)
-	}
-	return f, nil
+	return wrapped(f, err, "fire of %s at %s", id, nominal)
 }
 
 // Fires lists the fires of a schedule, the latest first.
 func (tx scheduleStore) Fires(id perdure.ScheduleID, limit int) ([]perdure.Fire, error) {
 	found, err := list(tx.Tx, scanRecord[perdure.Fire], tx.locked(listFires), id, orAll(limit))
-	if err != nil {
-		return nil, fmt.Errorf("list the fires of %s: %w", id, err)
-	}
-	return found, nil
+	return wrapped(found, err, "list the fires of %s", id)
 }
 
 // Put adds a schedule, or replaces the one with its id.
@@ -120,10 +105,7 @@ func (tx scheduleStore) Put(s perdure.Schedule, caps store.ScheduleCaps) error {
 	if err == nil {
 		_, err = tx.exec(putSchedule, s.ID, s.Session, s.Enabled, micros(s.DueAt()), record)
 	}
-	if err != nil {
-		return fmt.Errorf("put schedule %s: %w", s.ID, err)
-	}
-	return nil
+	return wrap(err, "put schedule %s", s.ID)
 }
 
 // checkCaps checks the limits for a schedule that becomes enabled. The lock lets one transaction
@@ -167,10 +149,7 @@ func (tx scheduleStore) Remove(id perdure.ScheduleID) (bool, error) {
 	if err == nil {
 		n, err = tx.exec(removeSchedule, id)
 	}
-	if err != nil {
-		return false, fmt.Errorf("remove schedule %s: %w", id, err)
-	}
-	return n > 0, nil
+	return wrapped(n > 0, err, "remove schedule %s", id)
 }
 
 // AddFire records a fire.
@@ -198,10 +177,7 @@ func (tx scheduleStore) UpdateFire(f perdure.Fire) error {
 	if err == nil && n == 0 {
 		err = perdure.NotFound
 	}
-	if err != nil {
-		return fmt.Errorf("fire of %s at %s: %w", f.Schedule, f.Nominal, err)
-	}
-	return nil
+	return wrap(err, "fire of %s at %s", f.Schedule, f.Nominal)
 }
 
 // dumpSchedules adds the schedules of a session with their fires, by schedule and nominal time.

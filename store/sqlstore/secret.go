@@ -39,10 +39,7 @@ func (tx secretStore) Get(session perdure.SessionID, name string) (store.Secret,
 	if err == nil {
 		s, err = one(tx.Tx, scanSecret, selectSecret, session, bytesOf(name))
 	}
-	if err != nil {
-		return store.Secret{}, fmt.Errorf("secret %q of %s: %w", name, session, err)
-	}
-	return s, nil
+	return wrapped(s, err, "secret %q of %s", name, session)
 }
 
 // List lists secrets.
@@ -61,10 +58,7 @@ func (tx secretStore) List(filter store.SecretFilter) ([]store.Secret, error) {
 		}
 	}
 	found, err := list(tx.Tx, scanSecret, query, session, bytesOf(filter.After.Name), filter.OtherThanKey, orAll(filter.Limit))
-	if err != nil {
-		return nil, fmt.Errorf("list secrets: %w", err)
-	}
-	return found, nil
+	return wrapped(found, err, "list secrets")
 }
 
 // Put writes the next version of a secret.
@@ -82,10 +76,7 @@ func (tx secretStore) Put(s store.Secret) error {
 		_, err = tx.exec(putSecret, s.Session, bytesOf(s.Name), s.Version, s.KeyID, hosts, bytesOf(s.Call), now, now,
 			bytesOf(s.Sealed))
 	}
-	if err != nil {
-		return fmt.Errorf("put secret %q of %s: %w", s.Name, s.Session, err)
-	}
-	return nil
+	return wrap(err, "put secret %q of %s", s.Name, s.Session)
 }
 
 // NextVersion returns the version under which a secret must be written.
@@ -95,10 +86,7 @@ func (tx secretStore) NextVersion(session perdure.SessionID, name string) (int64
 	if err == nil {
 		next, _, err = tx.nextSecret(session, name)
 	}
-	if err != nil {
-		return 0, fmt.Errorf("next version of secret %q of %s: %w", name, session, err)
-	}
-	return next, nil
+	return wrapped(next, err, "next version of secret %q of %s", name, session)
 }
 
 // nextSecret is Secrets.NextVersion for a locked session, and reports whether the secret exists.
@@ -144,10 +132,7 @@ func (tx secretStore) Reseal(s store.Secret, was string) (bool, error) {
 	if err == nil {
 		n, err = tx.exec(resealSecret, s.Session, bytesOf(s.Name), s.Version, was, bytesOf(s.Sealed), s.KeyID)
 	}
-	if err != nil {
-		return false, fmt.Errorf("reseal secret %q of %s: %w", s.Name, s.Session, err)
-	}
-	return n > 0, nil
+	return wrapped(n > 0, err, "reseal secret %q of %s", s.Name, s.Session)
 }
 
 // Remove removes a secret.
@@ -162,10 +147,7 @@ func (tx secretStore) Remove(session perdure.SessionID, name string) (bool, erro
 	if err == nil {
 		_, err = tx.exec(countRemoved, session, bytesOf(""), known.Version, bytesOf(""), micros(tx.Now()))
 	}
-	if err != nil {
-		return false, fmt.Errorf("remove secret %q of %s: %w", name, session, err)
-	}
-	return true, nil
+	return wrapped(true, err, "remove secret %q of %s", name, session)
 }
 
 func scanSecret(r row) (store.Secret, error) {

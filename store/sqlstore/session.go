@@ -65,10 +65,7 @@ func (tx sessionStore) List(filter store.SessionFilter) ([]store.Session, error)
 		query = listDriven
 	}
 	found, err := list(tx.Tx, scanSession, tx.locked(query), args...)
-	if err != nil {
-		return nil, fmt.Errorf("list sessions: %w", err)
-	}
-	return found, nil
+	return wrapped(found, err, "list sessions")
 }
 
 // Create adds a row with last seq 0 and epoch 0.
@@ -158,10 +155,7 @@ func (tx sessionStore) Update(id perdure.SessionID, title string, status perdure
 	if err == nil && n == 0 {
 		err = perdure.NotFound
 	}
-	if err != nil {
-		return fmt.Errorf("save session %s: %w", id, err)
-	}
-	return nil
+	return wrap(err, "save session %s", id)
 }
 
 // Release clears the driver under its epoch and records the last seq as seen.
@@ -170,10 +164,7 @@ func (tx sessionStore) Release(id perdure.SessionID, epoch int64) error {
 	if err == nil && n == 0 {
 		_, err = tx.Sessions().Lock(id, epoch) // returns the reason
 	}
-	if err != nil {
-		return fmt.Errorf("release session %s: %w", id, err)
-	}
-	return nil
+	return wrap(err, "release session %s", id)
 }
 
 // Snapshot returns the cached fold.
@@ -183,10 +174,7 @@ func (tx sessionStore) Snapshot(id perdure.SessionID) (store.Snapshot, error) {
 	if err == nil {
 		s, err = one(tx.Tx, scanSnapshot, selectSnapshot, id)
 	}
-	if err != nil {
-		return store.Snapshot{}, fmt.Errorf("snapshot of session %s: %w", id, err)
-	}
-	return s, nil
+	return wrapped(s, err, "snapshot of session %s", id)
 }
 
 // PutSnapshot replaces the cached fold.
@@ -195,10 +183,7 @@ func (tx sessionStore) PutSnapshot(id perdure.SessionID, s store.Snapshot) error
 	if err == nil {
 		_, err = tx.exec(putSnapshot, id, s.Seq, s.Version, bytesOf(s.Body))
 	}
-	if err != nil {
-		return fmt.Errorf("put snapshot of session %s: %w", id, err)
-	}
-	return nil
+	return wrap(err, "put snapshot of session %s", id)
 }
 
 func scanSession(r row) (store.Session, error) {

@@ -43,19 +43,13 @@ const (
 // Get returns the handle of a call.
 func (tx spawnStore) Get(key perdure.CallKey) (store.Spawn, error) {
 	s, err := oneOrNone(tx.Tx, scanSpawn, selectSpawn, key.Session, bytesOf(key.Call))
-	if err != nil {
-		return store.Spawn{}, fmt.Errorf("spawn %s: %w", key, err)
-	}
-	return s, nil
+	return wrapped(s, err, "spawn %s", key)
 }
 
 // OfChild returns the handle of a child.
 func (tx spawnStore) OfChild(child perdure.SessionID) (store.Spawn, error) {
 	s, err := oneOrNone(tx.Tx, scanSpawn, selectSpawnOf, child)
-	if err != nil {
-		return store.Spawn{}, fmt.Errorf("spawn of child %s: %w", child, err)
-	}
-	return s, nil
+	return wrapped(s, err, "spawn of child %s", child)
 }
 
 // List lists the handles of a tree in the order of their claims.
@@ -65,10 +59,7 @@ func (tx spawnStore) List(root perdure.SessionID) ([]store.Spawn, error) {
 		query, args = listSpawns, nil
 	}
 	found, err := list(tx.Tx, scanSpawn, tx.locked(query), args...)
-	if err != nil {
-		return nil, fmt.Errorf("list spawns: %w", err)
-	}
-	return found, nil
+	return wrapped(found, err, "list spawns")
 }
 
 // Count counts the handles of a tree. An index covers the query.
@@ -82,10 +73,7 @@ func (tx spawnStore) Count(root perdure.SessionID) (store.SpawnCount, error) {
 	if err == nil {
 		count, err = one(tx.Tx, scanSpawnCount, query, args...)
 	}
-	if err != nil {
-		return store.SpawnCount{}, fmt.Errorf("count spawns: %w", err)
-	}
-	return count, nil
+	return wrapped(count, err, "count spawns")
 }
 
 // Claim inserts a handle, or locks and judges the existing one.
@@ -118,10 +106,7 @@ func (tx spawnStore) RegisterChild(key perdure.CallKey, token perdure.Token, chi
 	if err == nil && n == 0 {
 		err = tx.registeredBefore(key, token, child)
 	}
-	if err != nil {
-		return fmt.Errorf("register child %s of spawn %s: %w", child, key, err)
-	}
-	return nil
+	return wrap(err, "register child %s of spawn %s", child, key)
 }
 
 // registeredBefore handles a registration that changed no row: nil, if the same child is stored.
@@ -165,10 +150,7 @@ func (tx spawnStore) Settle(key perdure.CallKey, token perdure.Token, status per
 			err = fmt.Errorf("%w: it is no longer open under that token", perdure.Lost)
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("settle spawn %s: %w", key, err)
-	}
-	return nil
+	return wrap(err, "settle spawn %s", key)
 }
 
 func scanSpawnCount(r row) (c store.SpawnCount, err error) {

@@ -71,10 +71,7 @@ func (tx taskStore) List(filter store.TaskFilter) ([]perdure.Task, error) {
 	if err == nil {
 		found, err = list(tx.Tx, scanTask, tx.locked(query), args...)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("list tasks: %w", err)
-	}
-	return found, nil
+	return wrapped(found, err, "list tasks")
 }
 
 // Count counts the tasks in a state by session. An index covers the query.
@@ -91,10 +88,7 @@ func (tx taskStore) Count(state perdure.TaskState, session perdure.SessionID) ([
 	if err == nil {
 		found, err = list(tx.Tx, scanTaskCount, query, args...)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("count tasks: %w", err)
-	}
-	return found, nil
+	return wrapped(found, err, "count tasks")
 }
 
 // holdCount lets one transaction count tasks at a time, since there are no rows to lock. Every
@@ -191,10 +185,7 @@ func (tx *Tx) taskBy(session perdure.SessionID, id perdure.TaskID) (t perdure.Ta
 	if err = tx.holdTask(session, id); err == nil {
 		t, err = one(tx, scanTask, tx.locked(selectTask), id, session)
 	}
-	if err != nil {
-		return perdure.Task{}, fmt.Errorf("task %s: %w", id, err)
-	}
-	return t, nil
+	return wrapped(t, err, "task %s", id)
 }
 
 // asStored returns a record as it will be read back, and its encoding. The encoding omits

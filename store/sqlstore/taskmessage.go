@@ -27,10 +27,7 @@ func (tx taskStore) Messages(id perdure.TaskID, after perdure.TaskMessageID, lim
 	if err == nil {
 		found, err = list(tx.Tx, scanTaskMessage, listTaskMessages, id, after, orAll(limit))
 	}
-	if err != nil {
-		return nil, fmt.Errorf("list messages of task %s: %w", id, err)
-	}
-	return found, nil
+	return wrapped(found, err, "list messages of task %s", id)
 }
 
 // AddMessage adds a message. It locks the session of the task, so that positions are committed
@@ -45,10 +42,7 @@ func (tx taskStore) AddMessage(m perdure.TaskMessage) error {
 	if err == nil && n == 0 {
 		err = fmt.Errorf("%w: it exists already", perdure.Conflict)
 	}
-	if err != nil {
-		return fmt.Errorf("add message %s to task %s: %w", m.ID, m.Task, err)
-	}
-	return nil
+	return wrap(err, "add message %s to task %s", m.ID, m.Task)
 }
 
 func scanTaskMessage(r row) (perdure.TaskMessage, error) {

@@ -21,19 +21,13 @@ const (
 // change it.
 func (tx tokenStore) Get(id perdure.TokenID) (store.AccessToken, error) {
 	t, err := one(tx.Tx, scanRecord[store.AccessToken], tx.locked(selectToken), id)
-	if err != nil {
-		return store.AccessToken{}, fmt.Errorf("token %s: %w", id, err)
-	}
-	return t, nil
+	return wrapped(t, err, "token %s", id)
 }
 
 // ByHash returns the token whose secret has a hash.
 func (tx tokenStore) ByHash(hash string) (store.AccessToken, error) {
 	t, err := oneOrNone(tx.Tx, scanRecord[store.AccessToken], tokenOfHash, hash)
-	if err != nil {
-		return store.AccessToken{}, fmt.Errorf("token of a hash: %w", err)
-	}
-	return t, nil
+	return wrapped(t, err, "token of a hash")
 }
 
 // List lists tokens by id.
@@ -43,10 +37,7 @@ func (tx tokenStore) List(org string) ([]store.AccessToken, error) {
 		query, args = listOwnToken, []any{org}
 	}
 	found, err := list(tx.Tx, scanRecord[store.AccessToken], query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("list tokens: %w", err)
-	}
-	return found, nil
+	return wrapped(found, err, "list tokens")
 }
 
 // Put adds a token, or replaces the one with its id.
@@ -66,8 +57,5 @@ func (tx tokenStore) Put(t store.AccessToken) error {
 			err = fmt.Errorf("%w: another token has its secret", perdure.Conflict)
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("put token %s: %w", t.ID, err)
-	}
-	return nil
+	return wrap(err, "put token %s", t.ID)
 }

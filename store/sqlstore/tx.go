@@ -186,6 +186,23 @@ func content(r row) ([]byte, error) {
 // missing reports whether err only says that there is no row.
 func missing(err error) bool { return errors.Is(err, perdure.NotFound) }
 
+// wrap adds the step that failed to an error; nil stays nil.
+func wrap(err error, step string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", fmt.Sprintf(step, args...), err)
+}
+
+// wrapped returns v, or the zero value and the wrapped error.
+func wrapped[T any](v T, err error, step string, args ...any) (T, error) {
+	if err != nil {
+		var none T
+		return none, wrap(err, step, args...)
+	}
+	return v, nil
+}
+
 // The statements of locks.
 const (
 	holdSession   = `SELECT epoch FROM session WHERE id = $1`

@@ -109,10 +109,7 @@ func (tx valueStore) Remove(session perdure.SessionID, key string) (bool, error)
 	if err == nil {
 		n, err = tx.exec(removeValue, session, bytesOf(key))
 	}
-	if err != nil {
-		return false, fmt.Errorf("remove value %q of %s: %w", key, session, err)
-	}
-	return n > 0, nil
+	return wrapped(n > 0, err, "remove value %q of %s", key, session)
 }
 
 // dumpValues returns the values of a session with their texts.

@@ -45,10 +45,7 @@ func (tx webhookStore) Get(id perdure.WebhookID) (w store.Webhook, err error) {
 	if err = tx.lockHooks(); err == nil {
 		w, err = one(tx.Tx, scanRecord[store.Webhook], selectWebhook, id)
 	}
-	if err != nil {
-		return store.Webhook{}, fmt.Errorf("webhook %s: %w", id, err)
-	}
-	return w, nil
+	return wrapped(w, err, "webhook %s", id)
 }
 
 // List lists webhooks by id.
@@ -56,10 +53,7 @@ func (tx webhookStore) List() (found []store.Webhook, err error) {
 	if err = tx.lockHooks(); err == nil {
 		found, err = list(tx.Tx, scanRecord[store.Webhook], listWebhooks)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("list webhooks: %w", err)
-	}
-	return found, nil
+	return wrapped(found, err, "list webhooks")
 }
 
 // Put adds or replaces a webhook.
@@ -88,10 +82,7 @@ func (tx webhookStore) Put(w store.Webhook) (store.Webhook, error) {
 	if err == nil && n == 0 {
 		err = fmt.Errorf("%w: version %d was read, but it has changed since", perdure.Conflict, was)
 	}
-	if err != nil {
-		return store.Webhook{}, fmt.Errorf("put webhook %s: %w", w.ID, err)
-	}
-	return w, nil
+	return wrapped(w, err, "put webhook %s", w.ID)
 }
 
 // Remove removes a webhook with its deliveries.
@@ -104,10 +95,7 @@ func (tx webhookStore) Remove(id perdure.WebhookID) (bool, error) {
 	if err == nil {
 		_, err = tx.exec(removeOfWebhook, id)
 	}
-	if err != nil {
-		return false, fmt.Errorf("remove webhook %s: %w", id, err)
-	}
-	return n > 0, nil
+	return wrapped(n > 0, err, "remove webhook %s", id)
 }
 
 // Spans lists the sessions whose journals have unprocessed events.
@@ -116,10 +104,7 @@ func (tx webhookStore) Spans(limit int) ([]store.HookSpan, error) {
 		err = r.Scan(&s.Session, &s.From, &s.To)
 		return s, err
 	}, listHookSpans, orAll(limit))
-	if err != nil {
-		return nil, fmt.Errorf("list unprocessed events: %w", err)
-	}
-	return found, nil
+	return wrapped(found, err, "list unprocessed events")
 }
 
 // Move records that a span was processed.
@@ -138,19 +123,13 @@ func (tx webhookStore) Move(span store.HookSpan) error {
 	if err == nil && n == 0 {
 		err = perdure.Conflict
 	}
-	if err != nil {
-		return fmt.Errorf("advance the webhook cursor of %s from %d: %w", span.Session, span.From, err)
-	}
-	return nil
+	return wrap(err, "advance the webhook cursor of %s from %d", span.Session, span.From)
 }
 
 // Delivery returns a delivery.
 func (tx webhookStore) Delivery(id perdure.WebhookDeliveryID) (webhook.Delivery, error) {
 	d, err := one(tx.Tx, scanRecord[webhook.Delivery], tx.locked(selectHookDelivery), id)
-	if err != nil {
-		return webhook.Delivery{}, fmt.Errorf("delivery %s: %w", id, err)
-	}
-	return d, nil
+	return wrapped(d, err, "delivery %s", id)
 }
 
 // Deliveries lists deliveries of a webhook.
@@ -163,10 +142,7 @@ func (tx webhookStore) Deliveries(filter store.HookDeliveryFilter) ([]webhook.De
 		query, args = listOlderDeliveries, append(args, filter.Before)
 	}
 	found, err := list(tx.Tx, scanRecord[webhook.Delivery], query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("list the deliveries of %s: %w", filter.Webhook, err)
-	}
-	return found, nil
+	return wrapped(found, err, "list the deliveries of %s", filter.Webhook)
 }
 
 // AddDelivery queues a delivery.
@@ -177,10 +153,7 @@ func (tx webhookStore) AddDelivery(d webhook.Delivery) (bool, error) {
 	if err == nil {
 		n, err = tx.exec(insertHookDelivery, d.ID, d.Webhook, d.Session, micros(d.DueAt), micros(d.EndedAt), record)
 	}
-	if err != nil {
-		return false, fmt.Errorf("queue delivery %s: %w", d.ID, err)
-	}
-	return n > 0, nil
+	return wrapped(n > 0, err, "queue delivery %s", d.ID)
 }
 
 // UpdateDelivery replaces a delivery.
@@ -194,10 +167,7 @@ func (tx webhookStore) UpdateDelivery(d webhook.Delivery) error {
 	if err == nil && n == 0 {
 		err = perdure.NotFound
 	}
-	if err != nil {
-		return fmt.Errorf("delivery %s: %w", d.ID, err)
-	}
-	return nil
+	return wrap(err, "delivery %s", d.ID)
 }
 
 // PruneDeliveries removes deliveries that ended before a time.

@@ -34,19 +34,13 @@ func (tx workerStore) Get(id perdure.WorkerID) (store.Worker, error) {
 	if err == nil {
 		w, err = one(tx.Tx, scanWorker, selectWorker, id)
 	}
-	if err != nil {
-		return store.Worker{}, fmt.Errorf("worker %s: %w", id, err)
-	}
-	return w, nil
+	return wrapped(w, err, "worker %s", id)
 }
 
 // List lists all rows, by id.
 func (tx workerStore) List() ([]store.Worker, error) {
 	found, err := list(tx.Tx, scanWorker, tx.locked(listWorkers))
-	if err != nil {
-		return nil, fmt.Errorf("list workers: %w", err)
-	}
-	return found, nil
+	return wrapped(found, err, "list workers")
 }
 
 // Put adds or replaces the row.
@@ -56,10 +50,7 @@ func (tx workerStore) Put(w store.Worker) error {
 		_, err = tx.exec(putWorker, w.ID, bytesOf(w.Host), bytesOf(w.BootID), w.PID, micros(w.StartedAt),
 			micros(w.LeaseUntil))
 	}
-	if err != nil {
-		return fmt.Errorf("put worker %s: %w", w.ID, err)
-	}
-	return nil
+	return wrap(err, "put worker %s", w.ID)
 }
 
 // Renew renews the lease and sets heartbeat_at of the worker's live tasks, in three statements
@@ -107,19 +98,13 @@ func (tx workerStore) Remove(id perdure.WorkerID) error {
 	if err == nil {
 		_, err = tx.exec(deleteWorker, id)
 	}
-	if err != nil {
-		return fmt.Errorf("remove worker %s: %w", id, err)
-	}
-	return nil
+	return wrap(err, "remove worker %s", id)
 }
 
 // Elect takes the lock of a role, if no other transaction has it.
 func (tx workerStore) Elect(role string) (bool, error) {
 	has, err := tx.tryLock("role/" + role)
-	if err != nil {
-		return false, fmt.Errorf("elect for role %s: %w", role, err)
-	}
-	return has, nil
+	return wrapped(has, err, "elect for role %s", role)
 }
 
 // MarkDead removes a dead worker. It holds the exclusive lock, so that no heartbeat comes
@@ -129,10 +114,7 @@ func (tx workerStore) MarkDead(id perdure.WorkerID) error {
 	if err == nil {
 		_, err = tx.exec(removeDeadWorker, id, micros(tx.Now()))
 	}
-	if err != nil {
-		return fmt.Errorf("declare worker %s dead: %w", id, err)
-	}
-	return nil
+	return wrap(err, "declare worker %s dead", id)
 }
 
 func scanWorker(r row) (store.Worker, error) {
