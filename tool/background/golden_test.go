@@ -2,20 +2,17 @@ package background_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"flag"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/tool"
 	"github.com/perdure/perdure/tool/background"
+	"github.com/perdure/perdure/tool/tooltest"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -24,40 +21,15 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // descriptions, schemas (BG23).
 func TestGoldenTexts(t *testing.T) {
 	t.Parallel()
-	var prompt, definitions txtar.Archive
-	for _, found := range background.Tools(background.Config{}) {
-		spec := found.Spec()
-		if spec.Prompt != "" {
+	tools := background.Tools(background.Config{})
+	var prompt txtar.Archive
+	for _, found := range tools {
+		if spec := found.Spec(); spec.Prompt != "" {
 			prompt.Files = append(prompt.Files, txtar.File{Name: spec.Name, Data: []byte(spec.Prompt)})
 		}
-		var schema bytes.Buffer
-		if err := json.Indent(&schema, spec.Parameters, "", "  "); err != nil {
-			t.Fatal(err)
-		}
-		definitions.Files = append(definitions.Files,
-			txtar.File{Name: spec.Name + ".txt", Data: []byte(spec.DisplayName + "\n\n" + spec.Description)},
-			txtar.File{Name: spec.Name + ".json", Data: schema.Bytes()})
 	}
-	golden(t, "prompt.txtar", prompt)
-	golden(t, "definitions.txtar", definitions)
-}
-
-func golden(t *testing.T, name string, archive txtar.Archive) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	got := txtar.Format(&archive)
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(got), string(want)); diff != "" {
-		t.Errorf("%s: got -, want + (rewrite it with go test ./tool/background -update):\n%s", name, diff)
-	}
+	tooltest.Golden(t, "prompt.txtar", prompt, *update)
+	tooltest.Golden(t, "definitions.txtar", tooltest.Definitions(t, tools...), *update)
 }
 
 func TestToolsAreAdmitted(t *testing.T) {

@@ -1,23 +1,18 @@
 package schedule_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/rogpeppe/go-internal/txtar"
-
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/tool"
 	"github.com/perdure/perdure/tool/schedule"
+	"github.com/perdure/perdure/tool/tooltest"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden file")
@@ -25,31 +20,7 @@ var update = flag.Bool("update", false, "rewrite the golden file")
 // TestGoldenTexts compares all that a model reads of these tools with testdata.
 func TestGoldenTexts(t *testing.T) {
 	t.Parallel()
-	var definitions txtar.Archive
-	for _, found := range schedule.Tools() {
-		spec := found.Spec()
-		var schema bytes.Buffer
-		if err := json.Indent(&schema, spec.Parameters, "", "  "); err != nil {
-			t.Fatal(err)
-		}
-		definitions.Files = append(definitions.Files,
-			txtar.File{Name: spec.Name + ".txt", Data: []byte(spec.DisplayName + "\n\n" + spec.Description)},
-			txtar.File{Name: spec.Name + ".json", Data: schema.Bytes()})
-	}
-	path := filepath.Join("testdata", "definitions.txtar")
-	got := txtar.Format(&definitions)
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(got), string(want)); diff != "" {
-		t.Errorf("got -, want + (rewrite it with go test ./tool/schedule -update):\n%s", diff)
-	}
+	tooltest.Golden(t, "definitions.txtar", tooltest.Definitions(t, schedule.Tools()...), *update)
 }
 
 // plans is the port in memory.

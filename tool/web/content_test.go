@@ -1,22 +1,19 @@
 package web
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/tool/tooltest"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -53,7 +50,7 @@ func TestGoldenPages(t *testing.T) {
 		}
 		written.Files = append(written.Files, f, txtar.File{Name: name + ".md", Data: []byte(markdown)}, txtar.File{Name: name + ".txt", Data: []byte(p.plainText())})
 	}
-	golden(t, path, written)
+	tooltest.Golden(t, "pages.txtar", written, *update)
 }
 
 // TestGoldenTexts compares what a model reads of the tools with testdata.
@@ -68,36 +65,10 @@ func TestGoldenTexts(t *testing.T) {
 		spec := found.Spec()
 		archive.Files = append(archive.Files,
 			txtar.File{Name: spec.Name + ".txt", Data: []byte(spec.DisplayName + "\n\n" + spec.Description)},
-			txtar.File{Name: spec.Name + ".json", Data: indented(t, spec.Parameters)},
-			txtar.File{Name: spec.Name + "-output.json", Data: indented(t, spec.OutputSchema)})
+			txtar.File{Name: spec.Name + ".json", Data: tooltest.Indented(t, spec.Parameters)},
+			txtar.File{Name: spec.Name + "-output.json", Data: tooltest.Indented(t, spec.OutputSchema)})
 	}
-	golden(t, filepath.Join("testdata", "definitions.txtar"), archive)
-}
-
-func indented(t *testing.T, schema json.RawMessage) []byte {
-	t.Helper()
-	var text bytes.Buffer
-	if err := json.Indent(&text, schema, "", "  "); err != nil {
-		t.Fatal(err)
-	}
-	return text.Bytes()
-}
-
-func golden(t *testing.T, path string, archive txtar.Archive) {
-	t.Helper()
-	got := txtar.Format(&archive)
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(got), string(want)); diff != "" {
-		t.Errorf("%s: got -, want + (rewrite it with go test ./tool/web -update):\n%s", path, diff)
-	}
+	tooltest.Golden(t, "definitions.txtar", archive, *update)
 }
 
 // TestSpecs wants what TL27 and O7 say of the three.
