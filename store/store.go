@@ -67,6 +67,15 @@ type Store interface {
 	Close() error
 }
 
+// Read returns what fn reads in one view of s.
+func Read[T any](ctx context.Context, s Store, fn func(Reader) (T, error)) (found T, err error) {
+	err = s.View(ctx, func(r Reader) error {
+		found, err = fn(r)
+		return err
+	})
+	return found, err
+}
+
 // SchemaReader is implemented by the Reader of a store with a schema.
 type SchemaReader interface {
 	// Schema returns the current schema version of the store, and the newest one that this program

@@ -155,10 +155,8 @@ func (e *localEngine) Attended(ctx context.Context) bool {
 		held, err := lockHeld(filepath.Join(e.door.dir, sqlite.LockName))
 		return held || err != nil && !errors.Is(err, fs.ErrNotExist)
 	}
-	var workers []store.Worker
-	err := e.store.View(ctx, func(r store.Reader) (err error) {
-		workers, err = r.Workers().List()
-		return err
+	workers, err := store.Read(ctx, e.store, func(r store.Reader) ([]store.Worker, error) {
+		return r.Workers().List()
 	})
 	return err != nil || slices.ContainsFunc(workers,
 		func(w store.Worker) bool { return w.LeaseUntil.After(time.Now()) })

@@ -16,13 +16,12 @@ import (
 // Events returns events of a session after seq.
 func (e *Host) Events(
 	ctx context.Context, id perdure.SessionID, after int64, limit int,
-) (events []perdure.Event, err error) {
-	return events, e.view(ctx, func(r store.Reader) error {
+) ([]perdure.Event, error) {
+	return store.Read(ctx, e.cfg.Store, func(r store.Reader) ([]perdure.Event, error) {
 		if _, err := r.Sessions().Get(id); err != nil {
-			return err
+			return nil, err
 		}
-		events, err = r.Journal().Events(id, after, limit)
-		return err
+		return r.Journal().Events(id, after, limit)
 	})
 }
 

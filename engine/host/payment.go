@@ -74,12 +74,8 @@ func (e *Host) paymentPort() func(perdure.SessionID, tool.Call) tool.Payments {
 
 // Payments lists attempted payments, newest first, including those of deleted sessions and of
 // earlier wallets.
-func (e *Host) Payments(ctx context.Context, filter store.PaymentFilter) (found []store.Payment, err error) {
-	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
-		found, err = r.Payments().List(filter)
-		return err
-	})
-	return found, err
+func (e *Host) Payments(ctx context.Context, filter store.PaymentFilter) ([]store.Payment, error) {
+	return store.Read(ctx, e.cfg.Store, func(r store.Reader) ([]store.Payment, error) { return r.Payments().List(filter) })
 }
 
 // ResolvePayment records a person's resolution of a payment whose outcome is unknown. NotFound: no

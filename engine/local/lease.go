@@ -184,10 +184,8 @@ func (e *Engine) sendHeartbeats(ctx context.Context) {
 // wakeChanged wakes the drivers of this worker whose sessions have new events since the last
 // heartbeat. A write through another worker does not wake a driver here.
 func (e *Engine) wakeChanged(ctx context.Context) error {
-	var driven []store.Session
-	err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
-		driven, err = r.Sessions().List(store.SessionFilter{HasDriver: true})
-		return err
+	driven, err := store.Read(ctx, e.cfg.Store, func(r store.Reader) ([]store.Session, error) {
+		return r.Sessions().List(store.SessionFilter{HasDriver: true})
 	})
 	if err != nil {
 		return fmt.Errorf("list the sessions driven here: %w", err)

@@ -135,12 +135,8 @@ func (a *Authority) Resolve(ctx context.Context, r Resolution) (p store.Payment,
 }
 
 // List returns attempts, newest first.
-func (a *Authority) List(ctx context.Context, filter store.PaymentFilter) (found []store.Payment, err error) {
-	err = a.cfg.Store.View(ctx, func(r store.Reader) error {
-		found, err = r.Payments().List(filter)
-		return err
-	})
-	return found, err
+func (a *Authority) List(ctx context.Context, filter store.PaymentFilter) ([]store.Payment, error) {
+	return store.Read(ctx, a.cfg.Store, func(r store.Reader) ([]store.Payment, error) { return r.Payments().List(filter) })
 }
 
 // limitText limits a text to what the store accepts.

@@ -133,9 +133,8 @@ func (f *Files) find(ctx context.Context, name string) (found store.File, err er
 	if err != nil {
 		return found, err
 	}
-	err = f.store.View(ctx, func(r store.Reader) error {
-		found, err = r.Files().Get(f.session, name)
-		return err
+	found, err = store.Read(ctx, f.store, func(r store.Reader) (store.File, error) {
+		return r.Files().Get(f.session, name)
 	})
 	if errors.Is(err, perdure.NotFound) {
 		err = failed(perdure.NotFound, "File not found: "+name)

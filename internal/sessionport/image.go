@@ -155,11 +155,7 @@ func CollectBlobs(ctx context.Context, s store.Store, blobs *blob.Store, before 
 		if !b.PutAt.Before(before) {
 			return nil
 		}
-		named := true
-		err := s.View(ctx, func(r store.Reader) (err error) {
-			named, err = r.Images().HasBlob(b.SHA256)
-			return err
-		})
+		named, err := store.Read(ctx, s, func(r store.Reader) (bool, error) { return r.Images().HasBlob(b.SHA256) })
 		if err != nil || named {
 			return err
 		}

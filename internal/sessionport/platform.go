@@ -53,11 +53,8 @@ func NewPlatform(cfg PlatformConfig) (*Platform, error) {
 }
 
 // Harnesses lists harnesses.
-func (p *Platform) Harnesses(ctx context.Context, filter agent.StatusFilter) (found []agent.Harness, err error) {
-	return found, p.cfg.Store.View(ctx, func(r store.Reader) error {
-		found, err = r.Directory().Harnesses().List(filter)
-		return err
-	})
+func (p *Platform) Harnesses(ctx context.Context, filter agent.StatusFilter) ([]agent.Harness, error) {
+	return store.Read(ctx, p.cfg.Store, func(r store.Reader) ([]agent.Harness, error) { return r.Directory().Harnesses().List(filter) })
 }
 
 // Harness returns a harness.
@@ -71,9 +68,7 @@ func (p *Platform) Harness(ctx context.Context, id perdure.HarnessID) (h agent.H
 // CreateHarness stores a new harness. The same one again changes nothing and returns the stored
 // one.
 func (p *Platform) CreateHarness(ctx context.Context, h agent.Harness) (made agent.Harness, err error) {
-	if h.ID == "" {
-		h.ID = newID[perdure.HarnessID]()
-	}
+	h.ID = cmp.Or(h.ID, newID[perdure.HarnessID]())
 	h.Version = 0
 	err = p.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		old, found, err := tx.Directory().Harnesses().Get(h.ID)
@@ -132,11 +127,8 @@ func (p *Platform) CopyHarness(ctx context.Context, id perdure.HarnessID, name s
 }
 
 // Agents lists agents.
-func (p *Platform) Agents(ctx context.Context, filter agent.StatusFilter) (found []agent.Agent, err error) {
-	return found, p.cfg.Store.View(ctx, func(r store.Reader) error {
-		found, err = r.Directory().Agents().List(filter)
-		return err
-	})
+func (p *Platform) Agents(ctx context.Context, filter agent.StatusFilter) ([]agent.Agent, error) {
+	return store.Read(ctx, p.cfg.Store, func(r store.Reader) ([]agent.Agent, error) { return r.Directory().Agents().List(filter) })
 }
 
 // Agent returns an agent.
@@ -149,9 +141,7 @@ func (p *Platform) Agent(ctx context.Context, id perdure.AgentID) (a agent.Agent
 
 // CreateAgent stores a new agent. The same one again changes nothing and returns the stored one.
 func (p *Platform) CreateAgent(ctx context.Context, a agent.Agent) (made agent.Agent, err error) {
-	if a.ID == "" {
-		a.ID = newID[perdure.AgentID]()
-	}
+	a.ID = cmp.Or(a.ID, newID[perdure.AgentID]())
 	a.Version = 0
 	err = p.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		old, found, err := tx.Directory().Agents().Get(a.ID)

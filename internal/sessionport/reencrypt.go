@@ -198,10 +198,8 @@ func KeysInUse(ctx context.Context, cfg Config) ([]string, error) {
 func (c Config) keysOfSecrets(ctx context.Context) (used []string, err error) {
 	filter := store.SecretFilter{Limit: 1000, WithoutValue: true}
 	for {
-		var page []store.Secret
-		err := c.Store.View(ctx, func(r store.Reader) (err error) {
-			page, err = r.Secrets().List(filter)
-			return err
+		page, err := store.Read(ctx, c.Store, func(r store.Reader) ([]store.Secret, error) {
+			return r.Secrets().List(filter)
 		})
 		if err != nil || len(page) == 0 {
 			return used, err

@@ -201,9 +201,8 @@ func (p secrets) read(ctx context.Context, name string) (found store.Secret, err
 	if isReserved(name) {
 		return found, noSecret(name)
 	}
-	err = p.store.View(ctx, func(r store.Reader) (err error) {
-		found, err = r.Secrets().Get(p.session, name)
-		return err
+	found, err = store.Read(ctx, p.store, func(r store.Reader) (store.Secret, error) {
+		return r.Secrets().Get(p.session, name)
 	})
 	if errors.Is(err, perdure.NotFound) {
 		err = noSecret(name)

@@ -159,10 +159,8 @@ func (s *Sender) body(ctx context.Context, c claimedDelivery) ([]byte, error) {
 	d := c.delivery
 	m := message{Type: d.Type, Timestamp: d.CreatedAt, Data: pingData{d.Webhook}}
 	if d.Type != hook.Ping {
-		var events []perdure.Event
-		err := s.cfg.Store.View(ctx, func(r store.Reader) (err error) {
-			events, err = r.Journal().Events(d.Session, d.Seq-1, 1)
-			return err
+		events, err := store.Read(ctx, s.cfg.Store, func(r store.Reader) ([]perdure.Event, error) {
+			return r.Journal().Events(d.Session, d.Seq-1, 1)
 		})
 		if err != nil {
 			return nil, fmt.Errorf("read the event: %w", err)
