@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -126,9 +127,7 @@ const maxSubject = 256
 // WithDefaults returns the budget with its defaults filled in, or an Invalid error that says what
 // is wrong.
 func (b Budget) WithDefaults() (Budget, error) {
-	if b.Action == "" {
-		b.Action = Stop
-	}
+	b.Action = cmp.Or(b.Action, Stop)
 	if b.Scope == Org && b.Subject.ID == "" {
 		b.Subject.ID = DefaultOrg
 	}

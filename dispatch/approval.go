@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -101,15 +102,11 @@ func callHash(call tool.Call) string {
 func bindApproval(a perdure.Approval, s Snapshot, call tool.Call) perdure.Approval {
 	a.Task, a.Session, a.Call, a.Tool, a.State = s.Task, s.Session, s.Call, s.Tool, perdure.ApprovalOpen
 	a.ArgsHash = callHash(call)
-	if a.ID == "" {
-		a.ID = newID[perdure.ApprovalID]()
-	}
+	a.ID = cmp.Or(a.ID, newID[perdure.ApprovalID]())
 	if a.Args == nil {
 		a.Args = call.Args
 	}
-	if a.Class == "" {
-		a.Class = call.Class
-	}
+	a.Class = cmp.Or(a.Class, call.Class)
 	if a.RequestedAt.IsZero() {
 		a.RequestedAt = time.Now()
 	}

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -71,9 +72,7 @@ func (g Gate) Check(ctx context.Context, t tool.Tool, call tool.Call, check func
 		case !decision.Valid():
 			return GateResult{Args: j.Args, Refusal: g.checkFailed(call, "its policy failed", fmt.Errorf("%w decision %q", perdure.Invalid, decision))}
 		case w.MinDecision.Careful(decision) == perdure.Ask:
-			if p.Reason == "" {
-				p.Reason = why
-			}
+			p.Reason = cmp.Or(p.Reason, why)
 			j.NeedsApproval = append(j.NeedsApproval, p)
 		case decision == perdure.Allow:
 			j.Allowed = append(j.Allowed, p)
@@ -197,9 +196,7 @@ func (g Gate) checkFailed(call tool.Call, what string, err error) *tool.Result {
 
 // forbidden returns the result of a call that the policy denies.
 func forbidden(why string) *tool.Result {
-	if why == "" {
-		why = "the policy does not allow it"
-	}
+	why = cmp.Or(why, "the policy does not allow it")
 	r := tool.Failf("Permission denied: %s", why)
 	r.ErrorKind, r.Refused = perdure.ErrorDenied, true
 	return &r

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -90,9 +91,7 @@ func (t *task) applyLaunch(l Launch) {
 	if l.Wake != "" {
 		t.wake = l.Wake
 	}
-	if t.delivery == "" {
-		t.delivery = perdure.ToLoop
-	}
+	t.delivery = cmp.Or(t.delivery, perdure.ToLoop)
 	if t.wake == "" {
 		t.wake = t.routing.Wake
 		if t.delivery == perdure.Manual {

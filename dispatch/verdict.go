@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,12 +88,8 @@ func stoppedBeforeStart(cause perdure.Cause) tool.Result {
 
 // completeCall completes the call for its tool, except for the task and the deadline.
 func completeCall(call tool.Call, spec tool.Spec) tool.Call {
-	if call.Class == "" {
-		call.Class = spec.Class
-	}
-	if call.Key == "" {
-		call.Key = perdure.CallKey{Session: call.Session, Call: call.ID}.IdempotencyKey()
-	}
+	call.Class = cmp.Or(call.Class, spec.Class)
+	call.Key = cmp.Or(call.Key, perdure.CallKey{Session: call.Session, Call: call.ID}.IdempotencyKey())
 	call.Execution = 1
 	return call
 }

@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -31,9 +32,7 @@ func (r *Registry) Execute(ctx context.Context, call Call, env Env) (Result, err
 	if !ok {
 		return Result{}, &UnknownTool{"Tool not found: " + call.Tool}
 	}
-	if call.Session == "" {
-		call.Session = env.Call.Session
-	}
+	call.Session = cmp.Or(call.Session, env.Call.Session)
 	env.Call = call
 	if e.spec.NeedsEnv && call.Session == "" {
 		return Failf("%s requires context. This tool must be executed with session context.", call.Tool), nil

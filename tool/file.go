@@ -2,6 +2,7 @@ package tool
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -79,9 +80,7 @@ func (l FileLimits) CheckFile(path string, size int64) error {
 // adds nothing is never refused.
 func (l FileLimits) CheckSession(path string, used, grown int64) error {
 	limit := l.MaxSessionBytes
-	if limit == 0 {
-		limit = maxSessionBytes
-	}
+	limit = cmp.Or(limit, maxSessionBytes)
 	if grown <= 0 || used+grown <= limit {
 		return nil
 	}

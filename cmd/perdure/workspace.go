@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -150,9 +151,7 @@ func newSandboxedRunner(data string, c cli.Sandbox, w *workspaces) (*sandboxedRu
 		return nil, err
 	}
 	profile := supervise.Profile(c.Profile)
-	if profile == "" {
-		profile = supervise.ProfileWorkspace
-	}
+	profile = cmp.Or(profile, supervise.ProfileWorkspace)
 	runs := filepath.Join(data, runsFolder)
 	s := &sandboxedRunner{config: shell.Config{Runner: runner, RunsDir: runs, Dir: runs, Deadline: c.Deadline}, data: data,
 		isConfined: profile.Confines(), workspaces: w}
@@ -169,12 +168,10 @@ func newSandboxedRunner(data string, c cli.Sandbox, w *workspaces) (*sandboxedRu
 	return s, err
 }
 
-// Run implements tool.Tool.
 func (s *sandboxedRunner) Run(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
 	return s.RunBackground(ctx, call, env, env.Report())
 }
 
-// RunBackground implements tool.Background.
 func (s *sandboxedRunner) RunBackground(ctx context.Context, call tool.Call, env tool.Env, sink tool.Sink) tool.Result {
 	folder, err := s.workspaces.folder(ctx, call.Session)
 	if err != nil {

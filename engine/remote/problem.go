@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
@@ -57,9 +58,7 @@ func (p *Problem) Kind() string { return p.Code }
 // request is added.
 func (p *Problem) Error() string {
 	text := p.Detail
-	if text == "" {
-		text = p.Title
-	}
+	text = cmp.Or(text, p.Title)
 	if text == "" {
 		text = fmt.Sprintf("the server answered %d %s", p.Status, http.StatusText(p.Status))
 	}

@@ -2,6 +2,7 @@ package egress
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,9 +87,7 @@ func (g *Guard) firstHop(req perdure.WebRequest) (hop, error) {
 		return hop{}, &perdure.EgressError{Code: perdure.EgressInvalid, Host: u.Hostname(), Text: fmt.Sprintf(format, args...)}
 	}
 	method := req.Method
-	if method == "" {
-		method = http.MethodGet
-	}
+	method = cmp.Or(method, http.MethodGet)
 	switch {
 	case req.Signing != "" && req.Signing != perdure.SigningDisabled && req.Signing != perdure.SigningDefault && req.Signing != perdure.SigningRequired:
 		return invalid("invalid signing %q: want disabled, platform_default or required", string(req.Signing))

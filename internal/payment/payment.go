@@ -299,12 +299,7 @@ func (p callPayments) approver(tx store.Tx, row perdure.Call) (string, error) {
 // call's tree, otherwise the task or the call itself.
 func (p callPayments) capTurn(r store.Reader) (string, error) {
 	session, turn := p.session, string(p.call.Turn)
-	if turn == "" {
-		turn = string(p.call.Task)
-	}
-	if turn == "" {
-		turn = string(p.call.ID)
-	}
+	turn = cmp.Or(turn, string(p.call.Task), string(p.call.ID))
 	for {
 		handle, err := r.Spawns().OfChild(session)
 		if errors.Is(err, perdure.NotFound) {

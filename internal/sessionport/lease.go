@@ -2,6 +2,7 @@ package sessionport
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -72,9 +73,7 @@ func (p leases) newLease(o tool.LeaseRequest) (tool.Lease, error) {
 		ID: newID[perdure.LeaseID](), Session: p.session, Provider: o.Provider, Type: o.Type,
 		ExternalID: o.ExternalID, Name: o.Name, Owner: o.Owner, Keep: o.Keep, Task: o.Task,
 	}
-	if l.Name == "" {
-		l.Name = o.Type + " " + o.ExternalID
-	}
+	l.Name = cmp.Or(l.Name, o.Type+" "+o.ExternalID)
 	var err error
 	if l.Metadata, err = compactMetadata(o.Metadata); err != nil {
 		return l, err

@@ -1,6 +1,7 @@
 package sessionport
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -42,9 +43,7 @@ func (p *messages) Messages(ctx context.Context, after int64, limit int) (tool.M
 		return tool.MessagePage{}, fmt.Errorf("read messages: %w: after %d and limit %d must not be negative",
 			perdure.Invalid, after, limit)
 	}
-	if limit == 0 {
-		limit = defaultMessages
-	}
+	limit = cmp.Or(limit, defaultMessages)
 	limit = min(limit, maxMessages)
 	p.mu.Lock()
 	defer p.mu.Unlock()

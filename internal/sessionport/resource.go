@@ -2,6 +2,7 @@ package sessionport
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -153,12 +154,8 @@ func (b binding) checkTask(tx store.Tx, id perdure.TaskID) error {
 // checkResource validates an entry and returns it in the form in which it is stored. Invalid: the
 // entry is not valid, and the error says why.
 func checkResource(r tool.Resource) (tool.Resource, error) {
-	if r.Status == "" {
-		r.Status = tool.ResourceActive
-	}
-	if r.Name == "" {
-		r.Name = r.ID
-	}
+	r.Status = cmp.Or(r.Status, tool.ResourceActive)
+	r.Name = cmp.Or(r.Name, r.ID)
 	var err error
 	if r.Metadata, err = compactMetadata(r.Metadata); err != nil {
 		return r, err

@@ -1,6 +1,7 @@
 package sessionsql
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -58,9 +59,7 @@ func (p *policy) authorize(o operation) driver.AuthorizerReturnCode {
 	if reason == "" {
 		return driver.AuthorizerOK
 	}
-	if p.denied == "" {
-		p.denied = reason
-	}
+	p.denied = cmp.Or(p.denied, reason)
 	return driver.AuthorizerDeny
 }
 

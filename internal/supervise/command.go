@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -71,15 +72,9 @@ func (c Command) Check() error {
 
 // withDefaults replaces zero fields by their defaults.
 func (c Command) withDefaults() Command {
-	if c.Grace == 0 {
-		c.Grace = DefaultGrace
-	}
-	if c.Drain == 0 {
-		c.Drain = DefaultDrain
-	}
-	if c.OutputMaxBytes == 0 {
-		c.OutputMaxBytes = DefaultOutputMaxBytes
-	}
+	c.Grace = cmp.Or(c.Grace, DefaultGrace)
+	c.Drain = cmp.Or(c.Drain, DefaultDrain)
+	c.OutputMaxBytes = cmp.Or(c.OutputMaxBytes, DefaultOutputMaxBytes)
 	return c
 }
 

@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 
@@ -46,9 +47,7 @@ func (l *Local) sandboxOrder(dir string, c Command) (*sandbox.Order, error) {
 	if !l.sandbox.Profile.Confines() {
 		return nil, nil
 	}
-	if c.Workspace == "" {
-		c.Workspace = c.Dir
-	}
+	c.Workspace = cmp.Or(c.Workspace, c.Dir)
 	workspace, err := filepath.EvalSymlinks(c.Workspace)
 	if err != nil {
 		return nil, fmt.Errorf("find the workspace: %w", err)

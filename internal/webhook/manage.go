@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -24,12 +25,8 @@ import (
 // rejects a field. Conflict: the id belongs to a different webhook. Limit: there are too many.
 // Unavailable: there is no keyring, or egress is off.
 func (s *Sender) Create(ctx context.Context, w hook.Webhook) (hook.Created, error) {
-	if w.ID == "" {
-		w.ID = perdure.FormatID[perdure.WebhookID](uuid.Must(uuid.NewV7()))
-	}
-	if w.Body == "" {
-		w.Body = hook.BodyID
-	}
+	w.ID = cmp.Or(w.ID, perdure.FormatID[perdure.WebhookID](uuid.Must(uuid.NewV7())))
+	w.Body = cmp.Or(w.Body, hook.BodyID)
 	row := store.Webhook{Webhook: hook.Webhook{
 		ID: w.ID, URL: w.URL, Types: slices.Clone(w.Types), Body: w.Body, Session: w.Session, Labels: slices.Clone(w.Labels), Owner: w.Owner, Org: w.Org, Enabled: true,
 	}}

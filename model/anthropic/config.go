@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"strings"
@@ -17,9 +18,7 @@ const (
 
 // withDefaults returns the configuration with its defaults filled in.
 func (c Config) withDefaults() (Config, error) {
-	if c.BaseURL == "" {
-		c.BaseURL = publicURL
-	}
+	c.BaseURL = cmp.Or(c.BaseURL, publicURL)
 	if err := checkBase(c.BaseURL); err != nil {
 		return c, err
 	}
@@ -35,9 +34,7 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("%w ThinkingTokens %d: the minimum is %d; 0 turns thinking off",
 			perdure.Invalid, c.ThinkingTokens, minThinkingTokens)
 	}
-	if c.MaxTokens == 0 {
-		c.MaxTokens = defaultMaxTokens + c.ThinkingTokens
-	}
+	c.MaxTokens = cmp.Or(c.MaxTokens, defaultMaxTokens+c.ThinkingTokens)
 	if c.ThinkingTokens >= c.MaxTokens {
 		return c, fmt.Errorf("%w ThinkingTokens %d: the budget is part of MaxTokens (%d) and must be smaller", perdure.Invalid, c.ThinkingTokens, c.MaxTokens)
 	}

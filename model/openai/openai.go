@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -41,9 +42,7 @@ var _ model.Model = (*Model)(nil)
 // New makes a model for a server. It makes no request and reads no environment. Invalid: the error
 // says which field is wrong and why.
 func New(cfg Config) (*Model, error) {
-	if cfg.BaseURL == "" {
-		cfg.BaseURL = defaultBase
-	}
+	cfg.BaseURL = cmp.Or(cfg.BaseURL, defaultBase)
 	base, err := url.Parse(cfg.BaseURL)
 	if err != nil {
 		return nil, fmt.Errorf("%w BaseURL: it is not a URL; use a URL such as %s", perdure.Invalid, defaultBase)

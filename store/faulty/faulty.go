@@ -8,6 +8,7 @@
 package faulty
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -126,9 +127,7 @@ func (h *handle) before(method string) (Fault, error) {
 	switch fault.Act {
 	case Fail:
 		kind := fault.Kind
-		if kind == "" {
-			kind = perdure.Unavailable
-		}
+		kind = cmp.Or(kind, perdure.Unavailable)
 		return fault, fmt.Errorf("%s, call %d: %w: a fault of the test", method, point.N, kind)
 	case Die:
 		h.die()

@@ -1,6 +1,7 @@
 package background
 
 import (
+	"cmp"
 	"context"
 	_ "embed" // the text that the model reads
 	"encoding/json"
@@ -77,10 +78,8 @@ func newSpawn() *spawn {
 	return s
 }
 
-// Spec implements tool.Tool.
 func (s *spawn) Spec() tool.Spec { return s.spec }
 
-// ValidatesItself implements tool.SelfValidating.
 func (s *spawn) ValidatesItself() bool { return true }
 
 // Run implements tool.Tool: it checks the rows of 8.1 in order.
@@ -211,9 +210,7 @@ func target(o *order, env tool.Env) *tool.Result {
 		return faults
 	}
 	for _, title := range []string{strings.TrimSpace(spec.DisplayName), "Background " + o.name} {
-		if o.title == "" {
-			o.title = title
-		}
+		o.title = cmp.Or(o.title, title)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	_ "embed" // the tool description
 	"strconv"
@@ -47,12 +48,7 @@ func GetCurrentTime() tool.Tool {
 
 func getCurrentTime(_ context.Context, in getCurrentTimeIn, env tool.Env) (getCurrentTimeOut, error) {
 	zone := strings.TrimSpace(in.Timezone)
-	if zone == "" {
-		zone = env.Timezone
-	}
-	if zone == "" {
-		zone = "UTC"
-	}
+	zone = cmp.Or(zone, env.Timezone, "UTC")
 	location, err := time.LoadLocation(zone)
 	if err != nil || zone == "Local" { // Local would reveal the zone of the host
 		return getCurrentTimeOut{}, tool.Errorf("Unknown timezone: %s", zone)

@@ -1,6 +1,7 @@
 package file
 
 import (
+	"cmp"
 	"context"
 	_ "embed" // the text that the model reads
 	"time"
@@ -47,9 +48,7 @@ func listDirectory(ctx context.Context, in listDirectoryIn, env tool.Env) (listD
 	if err != nil {
 		return listDirectoryOut{}, err
 	}
-	if in.Path == "" {
-		in.Path = "/"
-	}
+	in.Path = cmp.Or(in.Path, "/")
 	path, err := tool.CleanPath(in.Path)
 	if err != nil {
 		return listDirectoryOut{}, err

@@ -1,6 +1,7 @@
 package mcptool
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -24,7 +25,6 @@ type requestIDs struct {
 	inner mcp.Transport
 }
 
-// Connect implements mcp.Transport.
 func (n *requestIDs) Connect(ctx context.Context) (mcp.Connection, error) {
 	conn, err := n.inner.Connect(ctx)
 	return &requestIDConn{Connection: conn, c: n.c, prefix: rand.Text()[:12] + "-", ours: map[string]jsonrpc.ID{}, theirs: map[any]string{}}, err
@@ -40,7 +40,6 @@ type requestIDConn struct {
 	theirs map[any]string        // guarded by mu; the id on the wire, by the SDK's id
 }
 
-// Write implements mcp.Connection.
 func (n *requestIDConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	r, ok := m.(*jsonrpc.Request)
 	if !ok {
@@ -49,9 +48,7 @@ func (n *requestIDConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	sent := *r
 	if r.IsCall() {
 		name := callOf(r)
-		if name == "" {
-			name = n.prefix + fmt.Sprint(r.ID.Raw())
-		}
+		name = cmp.Or(name, n.prefix+fmt.Sprint(r.ID.Raw()))
 		id, err := jsonrpc.MakeID(name)
 		if err != nil {
 			return err

@@ -1,6 +1,7 @@
 package mcptool
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -54,9 +55,7 @@ func Tools(ctx context.Context, c *Client) ([]*Remote, error) {
 		}
 		used[name] = true
 		class := c.cfg.Classes[def.Name]
-		if class == "" {
-			class = perdure.AtMostOnce
-		}
+		class = cmp.Or(class, perdure.AtMostOnce)
 		description := def.Description
 		if strings.TrimSpace(description) == "" {
 			description = "The tool " + def.Name + " of an MCP server."

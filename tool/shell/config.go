@@ -15,7 +15,7 @@ import (
 )
 
 // DefaultGrace is the grace period if Config.Grace is zero.
-const DefaultGrace = 10 * time.Second
+const DefaultGrace = supervise.DefaultGrace
 
 // defaultPath is the PATH of a command if this process has none.
 const defaultPath = "PATH=/usr/local/bin:/usr/bin:/bin"
@@ -75,9 +75,7 @@ func New(c Config) (*Bash, error) {
 	if b.grace < 0 {
 		return nil, fmt.Errorf("bash: the grace period %v is negative", b.grace)
 	}
-	if b.grace == 0 {
-		b.grace = DefaultGrace
-	}
+	b.grace = cmp.Or(b.grace, DefaultGrace)
 	if b.runner != nil && c.Profile.Confines() {
 		return nil, errors.New("bash: Profile cannot be combined with Runner: set the profile in the supervise.Config of the Runner")
 	}

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	_ "embed" // the text that the model reads
 	"net/url"
@@ -64,9 +65,7 @@ func getForecast(from openMeteo) tool.Tool {
 }
 
 func (o openMeteo) days(ctx context.Context, in getForecastIn, env tool.Env) (getForecastOut, error) {
-	if in.Days == 0 {
-		in.Days = defaultDays
-	}
+	in.Days = cmp.Or(in.Days, defaultDays)
 	q := weatherQuery{openMeteo: o, tool: "get_forecast", env: env}
 	at, err := q.find(ctx, in.Location)
 	if err != nil {

@@ -7,6 +7,7 @@
 package web
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -62,9 +63,7 @@ func newOpenMeteo(cfg Config) (openMeteo, error) {
 }
 
 func baseURL(field, text, fallback string) (*url.URL, error) {
-	if text == "" {
-		text = fallback
-	}
+	text = cmp.Or(text, fallback)
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
 		return nil, fmt.Errorf("%w: web: %s must be an http or https URL with a host", perdure.Invalid, field)

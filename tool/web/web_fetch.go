@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	_ "embed" // the text that the model reads
 	"net/http"
@@ -89,9 +90,7 @@ func fetch(ctx context.Context, in webFetchIn, env tool.Env) (webFetchOut, error
 		return out, nil
 	}
 	format := in.Format
-	if format == "" {
-		format = formatMarkdown
-	}
+	format = cmp.Or(format, formatMarkdown)
 	body, err := contentOf(ctx, resp, at, format)
 	out.Title, out.Content, out.Truncated = body.title, body.text, body.truncated
 	return out, err

@@ -2,6 +2,7 @@ package supervisetest
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -56,9 +57,7 @@ func (r *fakeRun) kill() {
 
 // start is called with world.mu held.
 func (r *fakeRun) start(pid int, c supervise.Command) {
-	if c.OutputMaxBytes == 0 {
-		c.OutputMaxBytes = supervise.DefaultOutputMaxBytes
-	}
+	c.OutputMaxBytes = cmp.Or(c.OutputMaxBytes, supervise.DefaultOutputMaxBytes)
 	c.OutputMaxBytes = max(c.OutputMaxBytes, supervise.MinOutputMaxBytes)
 	r.state, r.command, r.began = supervise.Alive, c, time.Now()
 	r.term, r.dead, r.wake = make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
