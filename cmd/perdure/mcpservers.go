@@ -256,7 +256,6 @@ type withHeaders struct {
 	headers map[string]string
 }
 
-// RoundTrip implements http.RoundTripper.
 func (w withHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Host != w.host {
 		return w.next.RoundTrip(r)

@@ -74,7 +74,6 @@ func (m *models) use(id perdure.SessionID, name string) {
 	m.used[id] = name
 }
 
-// Stream implements model.Model.
 func (m *models) Stream(ctx context.Context, req model.Request) iter.Seq2[model.Delta, error] {
 	if !m.open {
 		return waitStream(ctx)

@@ -185,7 +185,6 @@ func newSampler(name, share string) (sdktrace.Sampler, error) {
 // spreadSampler passes a hash of the trace id to its sampler.
 type spreadSampler struct{ sdktrace.Sampler }
 
-// ShouldSample implements sdktrace.Sampler.
 func (s spreadSampler) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
 	sum := sha256.Sum256(p.TraceID[:])
 	p.TraceID = trace.TraceID(sum[:16])

@@ -257,13 +257,10 @@ func addShell(tools *tool.Registry, o cli.OpenOptions, w *workspaces) error {
 	return nil
 }
 
-// CheckModel implements cli.Engine.
 func (e *localEngine) CheckModel(name string) (string, error) { return checkModel(name) }
 
-// UseModel implements cli.Engine.
 func (e *localEngine) UseModel(id perdure.SessionID, name string) { e.models.use(id, name) }
 
-// Close implements cli.Engine.
 func (e *localEngine) Close() error {
 	e.egress.Close()
 	return errors.Join(e.servers.Close(), e.door.close(), e.workspaces.close(), e.storage.Close(), e.store.Close())

@@ -113,7 +113,6 @@ type console struct{ *app }
 
 var _ admin.Console = console{}
 
-// Dir implements admin.Desk.
 func (d console) Dir() (string, error) {
 	if d.flags.Server != "" {
 		return "", usageError("this command works on the files of a data directory, but --server or PERDURE_SERVER names a server", "run it on the machine of the data directory, with --data")
@@ -128,37 +127,26 @@ func (d console) Dir() (string, error) {
 	return d.flags.Data, nil
 }
 
-// Program implements admin.Desk.
 func (d console) Program() string { return d.Version.Version }
 
-// Operations implements admin.Desk.
 func (d console) Operations() admin.Operations { return d.Admin }
 
-// Out implements admin.Desk.
 func (d console) Out() io.Writer { return d.out }
 
-// Say implements admin.Desk.
 func (d console) Say(format string, args ...any) { d.message(format, args...) }
 
-// Safe implements admin.Desk.
 func (d console) Safe(text string) string { return d.oneLine(text, 1000) }
 
-// Store implements mcp.Desk.
 func (d console) Store() (dir, database, server string) {
 	return d.store()
 }
 
-// Folder implements mcp.Desk.
 func (d console) Folder() string { return d.flags.Data }
 
-// Local implements mcp.Desk.
 func (d console) Local(what string) error { return d.checkLocal(what, "server", "database") }
 
-// MCP implements mcp.Desk.
 func (d console) MCP() mcp.Operations { return d.Dependencies.MCP }
 
-// Streams implements mcp.Desk.
 func (d console) Streams() (io.Reader, io.Writer) { return d.stdin, d.Stdout }
 
-// StopTime implements mcp.Desk.
 func (d console) StopTime() time.Duration { return d.flags.StopTimeout }

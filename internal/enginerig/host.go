@@ -76,7 +76,6 @@ func (h host) permit(_ context.Context, _ tool.Call, p perdure.Permission) (perd
 	return perdure.Undecided, "", nil
 }
 
-// BeforeTool implements tool.Hook.
 func (h host) BeforeTool(_ context.Context, call tool.Call) (said tool.Before, err error) {
 	switch h.Hook {
 	case "rewrite":
@@ -96,7 +95,6 @@ func (h host) BeforeTool(_ context.Context, call tool.Call) (said tool.Before, e
 	return said, err
 }
 
-// AfterTool implements tool.Hook.
 func (h host) AfterTool(_ context.Context, call tool.Call, _ tool.Result) (said tool.After, err error) {
 	if call.Tool == "spawn_background" {
 		return said, nil

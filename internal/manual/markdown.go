@@ -56,7 +56,6 @@ func (s *ids) Put(id []byte) { s.taken[string(id)] = true }
 // blocks renders code blocks in its own way, and no HTML.
 type blocks struct{}
 
-// RegisterFuncs implements renderer.NodeRenderer.
 func (b blocks) RegisterFuncs(reg renderer.NodeRendererFuncRegisterer) {
 	reg.Register(ast.KindFencedCodeBlock, b.code)
 	reg.Register(ast.KindCodeBlock, b.code)

@@ -40,7 +40,6 @@ type pipes struct {
 	inner mcp.Transport
 }
 
-// Connect implements mcp.Transport.
 func (p *pipes) Connect(ctx context.Context) (mcp.Connection, error) {
 	conn, err := p.inner.Connect(ctx)
 	return &pipe{Connection: conn, s: p.s}, err

@@ -19,7 +19,6 @@ type localRun struct {
 
 var _ Run = (*localRun)(nil)
 
-// Follow implements Run.
 func (r *localRun) Follow(ctx context.Context, from int64, emit func(Chunk) error) (Exit, error) {
 	if from < 0 {
 		return Exit{}, fmt.Errorf("follow %s: negative offset %d", r.dir, from)
@@ -38,7 +37,6 @@ func (r *localRun) Follow(ctx context.Context, from int64, emit func(Chunk) erro
 	return e, nil
 }
 
-// Stop implements Run.
 func (r *localRun) Stop(ctx context.Context, grace time.Duration) error {
 	_, ended, err := r.end()
 	if err == nil && !ended {
@@ -56,7 +54,6 @@ func (r *localRun) Stop(ctx context.Context, grace time.Duration) error {
 	return nil
 }
 
-// Record implements Run.
 func (r *localRun) Record() Record { return r.rec }
 
 // requestStop writes the request, unless an earlier one ends sooner, and wakes the supervisor. A

@@ -132,7 +132,6 @@ type logHandler struct{ slog.Handler }
 // the context of a request or a span.
 func NewLogHandler(next slog.Handler) slog.Handler { return logHandler{next} }
 
-// Handle implements slog.Handler.
 func (l logHandler) Handle(ctx context.Context, record slog.Record) error {
 	if id, ok := ctx.Value(requestIDKey{}).(string); ok && !has(record, "request_id") {
 		record.AddAttrs(slog.String("request_id", id))
@@ -151,10 +150,8 @@ func has(record slog.Record, key string) (found bool) {
 	return found
 }
 
-// WithAttrs implements slog.Handler.
 func (l logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return logHandler{l.Handler.WithAttrs(attrs)}
 }
 
-// WithGroup implements slog.Handler.
 func (l logHandler) WithGroup(name string) slog.Handler { return logHandler{l.Handler.WithGroup(name)} }

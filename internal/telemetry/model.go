@@ -41,7 +41,6 @@ func (t *Telemetry) Model(m model.Model) model.Model {
 	return observedModel{m, t}
 }
 
-// Stream implements model.Model.
 func (a observedModel) Stream(ctx context.Context, req model.Request) iter.Seq2[model.Delta, error] {
 	return func(yield func(model.Delta, error) bool) {
 		call := a.t.startModelCall(ctx, req)

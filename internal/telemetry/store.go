@@ -52,7 +52,6 @@ type observedTxCalls struct {
 
 func (n *observedTx) Calls() store.Calls { return observedTxCalls{n.Tx.Calls(), n} }
 
-// Append implements store.JournalWriter.
 func (n observedTxJournal) Append(session perdure.SessionID, events []perdure.Event) error {
 	err := n.Journal.Append(session, events)
 	if err == nil {
@@ -61,7 +60,6 @@ func (n observedTxJournal) Append(session perdure.SessionID, events []perdure.Ev
 	return err
 }
 
-// Claim implements store.CallWriter.
 func (n observedTxCalls) Claim(call perdure.Call, live func(perdure.WorkerID) bool) (perdure.ClaimOutcome, perdure.Call, error) {
 	outcome, row, err := n.Calls.Claim(call, live)
 	if err == nil && outcome != perdure.Claimed && outcome != perdure.ClaimAbandoned {
@@ -70,7 +68,6 @@ func (n observedTxCalls) Claim(call perdure.Call, live func(perdure.WorkerID) bo
 	return outcome, row, err
 }
 
-// InTx implements store.Store.
 func (s observedStore) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	span := trace.Span(nil)
 	// A commit without a span is housekeeping, and part of no trace.

@@ -85,7 +85,6 @@ func lines(s string) []string {
 // boundedText refuses more than maxPhraseBytes.
 type boundedText struct{ strings.Builder }
 
-// Write implements io.Writer.
 func (b *boundedText) Write(p []byte) (int, error) {
 	if b.Len()+len(p) > maxPhraseBytes {
 		return 0, fmt.Errorf("the template produces more than %d bytes", maxPhraseBytes)

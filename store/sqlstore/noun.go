@@ -108,98 +108,43 @@ func (tx *Tx) Audit() store.Audit { return auditStore{tx} }
 // Directory implements store.Tx.
 func (tx *Tx) Directory() store.Directory { return directoryStore{tx} }
 
-// Agents implements store.Directory.
-func (d directoryStore) Agents() store.Agents { return agentStore{d.Tx} }
+// The nouns of store.Directory.
 
-// Harnesses implements store.Directory.
-func (d directoryStore) Harnesses() store.Harnesses { return harnessStore{d.Tx} }
-
-// Models implements store.Directory.
-func (d directoryStore) Models() store.Models { return modelStore{d.Tx} }
-
-// Providers implements store.Directory.
-func (d directoryStore) Providers() store.Providers { return providerStore{d.Tx} }
-
-// Connections implements store.Directory.
+func (d directoryStore) Agents() store.Agents           { return agentStore{d.Tx} }
+func (d directoryStore) Harnesses() store.Harnesses     { return harnessStore{d.Tx} }
+func (d directoryStore) Models() store.Models           { return modelStore{d.Tx} }
+func (d directoryStore) Providers() store.Providers     { return providerStore{d.Tx} }
 func (d directoryStore) Connections() store.Connections { return connectionStore{d.Tx} }
 
-// Now implements store.Reader.
-func (r reader) Now() time.Time { return r.Tx.Now() }
+// The nouns of store.Reader.
 
-// Journal implements store.Reader.
-func (r reader) Journal() store.JournalView { return journalStore{r.Tx} }
-
-// Sessions implements store.Reader.
-func (r reader) Sessions() store.SessionsView { return sessionStore{r.Tx} }
-
-// Calls implements store.Reader.
-func (r reader) Calls() store.CallReader { return callStore{r.Tx} }
-
-// Tasks implements store.Reader.
-func (r reader) Tasks() store.TaskReader { return taskStore{r.Tx} }
-
-// Files implements store.Reader.
-func (r reader) Files() store.FileReader { return fileStore{r.Tx} }
-
-// Workers implements store.Reader.
-func (r reader) Workers() store.WorkerReader { return workerStore{r.Tx} }
-
-// Requests implements store.Reader.
-func (r reader) Requests() store.RequestReader { return requestStore{r.Tx} }
-
-// Approvals implements store.Reader.
-func (r reader) Approvals() store.ApprovalReader { return approvalStore{r.Tx} }
-
-// Spawns implements store.Reader.
-func (r reader) Spawns() store.SpawnReader { return spawnStore{r.Tx} }
-
-// Resources implements store.Reader.
-func (r reader) Resources() store.ResourceReader { return resourceStore{r.Tx} }
-
-// Schedules implements store.Reader.
-func (r reader) Schedules() store.ScheduleReader { return scheduleStore{r.Tx} }
-
-// Values implements store.Reader.
-func (r reader) Values() store.ValueReader { return valueStore{r.Tx} }
-
-// Images implements store.Reader.
-func (r reader) Images() store.ImageReader { return imageStore{r.Tx} }
-
-// Secrets implements store.Reader.
-func (r reader) Secrets() store.SecretReader { return secretStore{r.Tx} }
-
-// Payments implements store.Reader.
-func (r reader) Payments() store.PaymentReader { return paymentStore{r.Tx} }
-
-// Rates implements store.Reader.
-func (r reader) Rates() store.RateReader { return rateStore{r.Tx} }
-
-// Budgets implements store.Reader.
-func (r reader) Budgets() store.BudgetReader { return budgetStore{r.Tx} }
-
-// Webhooks implements store.Reader.
-func (r reader) Webhooks() store.WebhookReader { return webhookStore{r.Tx} }
-
-// Tokens implements store.Reader.
-func (r reader) Tokens() store.TokenReader { return tokenStore{r.Tx} }
-
-// Audit implements store.Reader.
-func (r reader) Audit() store.AuditReader { return auditStore{r.Tx} }
-
-// Directory implements store.Reader.
+func (r reader) Now() time.Time                   { return r.Tx.Now() }
+func (r reader) Journal() store.JournalView       { return journalStore{r.Tx} }
+func (r reader) Sessions() store.SessionsView     { return sessionStore{r.Tx} }
+func (r reader) Calls() store.CallReader          { return callStore{r.Tx} }
+func (r reader) Tasks() store.TaskReader          { return taskStore{r.Tx} }
+func (r reader) Files() store.FileReader          { return fileStore{r.Tx} }
+func (r reader) Workers() store.WorkerReader      { return workerStore{r.Tx} }
+func (r reader) Requests() store.RequestReader    { return requestStore{r.Tx} }
+func (r reader) Approvals() store.ApprovalReader  { return approvalStore{r.Tx} }
+func (r reader) Spawns() store.SpawnReader        { return spawnStore{r.Tx} }
+func (r reader) Resources() store.ResourceReader  { return resourceStore{r.Tx} }
+func (r reader) Schedules() store.ScheduleReader  { return scheduleStore{r.Tx} }
+func (r reader) Values() store.ValueReader        { return valueStore{r.Tx} }
+func (r reader) Images() store.ImageReader        { return imageStore{r.Tx} }
+func (r reader) Secrets() store.SecretReader      { return secretStore{r.Tx} }
+func (r reader) Payments() store.PaymentReader    { return paymentStore{r.Tx} }
+func (r reader) Rates() store.RateReader          { return rateStore{r.Tx} }
+func (r reader) Budgets() store.BudgetReader      { return budgetStore{r.Tx} }
+func (r reader) Webhooks() store.WebhookReader    { return webhookStore{r.Tx} }
+func (r reader) Tokens() store.TokenReader        { return tokenStore{r.Tx} }
+func (r reader) Audit() store.AuditReader         { return auditStore{r.Tx} }
 func (r reader) Directory() store.DirectoryReader { return directoryReader{r.Tx} }
 
-// Agents implements store.DirectoryReader.
-func (d directoryReader) Agents() store.AgentReader { return agentStore{d.Tx} }
+// The nouns of store.DirectoryReader.
 
-// Harnesses implements store.DirectoryReader.
-func (d directoryReader) Harnesses() store.HarnessReader { return harnessStore{d.Tx} }
-
-// Models implements store.DirectoryReader.
-func (d directoryReader) Models() store.ModelReader { return modelStore{d.Tx} }
-
-// Providers implements store.DirectoryReader.
-func (d directoryReader) Providers() store.ProviderReader { return providerStore{d.Tx} }
-
-// Connections implements store.DirectoryReader.
+func (d directoryReader) Agents() store.AgentReader           { return agentStore{d.Tx} }
+func (d directoryReader) Harnesses() store.HarnessReader      { return harnessStore{d.Tx} }
+func (d directoryReader) Models() store.ModelReader           { return modelStore{d.Tx} }
+func (d directoryReader) Providers() store.ProviderReader     { return providerStore{d.Tx} }
 func (d directoryReader) Connections() store.ConnectionReader { return connectionStore{d.Tx} }

@@ -97,7 +97,6 @@ type taskTransport struct {
 	gone <-chan struct{}                           // closed when nothing more must be sent
 }
 
-// RoundTrip implements http.RoundTripper.
 func (w *taskTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	select {
 	case <-w.gone:
@@ -202,7 +201,6 @@ type plainStream struct {
 // field is the prefix of a line that holds a message. A space may follow.
 var field = []byte("data:")
 
-// Read implements io.Reader.
 func (s *plainStream) Read(p []byte) (int, error) {
 	if len(s.pending) == 0 {
 		text, err := s.in.ReadSlice('\n')
@@ -229,5 +227,4 @@ func (s *plainStream) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close implements io.Closer.
 func (s *plainStream) Close() error { return s.body.Close() }

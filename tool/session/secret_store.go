@@ -89,7 +89,6 @@ func writeOnly(schema json.RawMessage, property string) json.RawMessage {
 	return slices.Concat(schema[:at], []byte(`"writeOnly":true,`), schema[at:])
 }
 
-// Permissions implements tool.Guarded.
 func (secretStore) Permissions(call tool.Call) []perdure.Permission {
 	in, err := tool.Decode[secretArgs](call)
 	if err != nil || in.Operation != "get" {

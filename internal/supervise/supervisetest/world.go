@@ -201,10 +201,8 @@ type handle struct {
 	run    *fakeRun
 }
 
-// Record implements supervise.Run.
 func (h *handle) Record() supervise.Record { return h.run.record }
 
-// Follow implements supervise.Run.
 func (h *handle) Follow(ctx context.Context, from int64, emit func(supervise.Chunk) error) (supervise.Exit, error) {
 	if from < 0 {
 		return supervise.Exit{}, fmt.Errorf("follow: negative offset %d", from)
@@ -236,7 +234,6 @@ func (h *handle) Follow(ctx context.Context, from int64, emit func(supervise.Chu
 	}
 }
 
-// Stop implements supervise.Run.
 func (h *handle) Stop(ctx context.Context, grace time.Duration) error {
 	if err := h.runner.alive(ctx); err != nil {
 		return err

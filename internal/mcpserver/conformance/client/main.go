@@ -116,7 +116,6 @@ func suggested(tools []*mcptool.Remote) (calls []wanted) {
 // agreeing answers every question with yes, and leaves properties with a default out.
 type agreeing struct{ tool.Dialog }
 
-// Ask implements tool.Dialog.
 func (agreeing) Ask(_ context.Context, q tool.Question) (tool.Reply, error) {
 	var expected struct {
 		Properties map[string]map[string]any `json:"properties"`
