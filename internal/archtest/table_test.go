@@ -55,7 +55,11 @@ func TestTables(t *testing.T) {
 // foldersOf returns the folders of this module that have Go files.
 func foldersOf(t *testing.T) []string {
 	t.Helper()
-	root, err := moduleRoot(".")
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := moduleRoot(here)
 	if err != nil {
 		t.Fatal(err)
 	}

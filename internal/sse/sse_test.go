@@ -73,8 +73,8 @@ func TestEventsComeAtOnce(t *testing.T) {
 	}
 }
 
-// TestEventsAreBounded: an event may have the maximum number of bytes and no more, in one line or in
-// many.
+// TestEventsAreBounded: an event may have the maximum number of bytes and no more, in one line or
+// in many.
 func TestEventsAreBounded(t *testing.T) {
 	t.Parallel()
 	const most = 200_000
