@@ -86,23 +86,24 @@ func (a *app) agentFields(one engine.AgentEntry) []field {
 	}
 }
 
-// agent finds an agent by what the user typed. A deleted agent is found only by its id.
+// agent finds an agent by what the user typed.
 func (a *app) agent(ctx context.Context, eng Engine, typed string) (string, error) {
 	all, err := eng.Agents().List(ctx)
 	if err != nil {
 		return "", err
 	}
-	var candidates []candidate
-	for _, one := range all {
-		switch {
-		case one.Status == string(agent.Deleted):
-			candidates = append(candidates, candidate{id: one.ID, description: one.Name + ", " + one.Status})
-		default:
-			candidates = append(candidates,
-				candidate{id: one.ID, name: one.Name, description: one.Name + ", " + one.Source + ", " + one.Status})
-		}
+	one, err := pick(a.kind("agent"), typed, all, func(one engine.AgentEntry) candidate {
+		return definitionCandidate(one.ID, one.Name, one.Source+", ", one.Status)
+	})
+	return one.ID, err
+}
+
+// definitionCandidate describes an agent or a harness. A deleted one is found only by its id.
+func definitionCandidate(id, name, origin, status string) candidate {
+	if status == string(agent.Deleted) {
+		return candidate{id: id, description: name + ", " + status}
 	}
-	return a.kind("agent").choose(typed, candidates)
+	return candidate{id: id, name: name, description: name + ", " + origin + status}
 }
 
 func effectiveFields(id string, one engine.EffectiveAgent) []field {

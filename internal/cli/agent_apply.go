@@ -36,9 +36,8 @@ func (c *agentVersions) Run(ctx context.Context, a *app) error {
 }
 
 type agentApply struct {
-	File   string `arg:"" help:"YAML or JSON file with the name of the agent and the fields of its overlay; - reads stdin."`
-	DryRun bool   `help:"Print what would be done, without doing it."`
-	outputFlags
+	File string `arg:"" help:"YAML or JSON file with the name of the agent and the fields of its overlay; - reads stdin."`
+	actFlags
 }
 
 // agentFile is the full definition of an agent in a file.
@@ -179,18 +178,13 @@ func changedFields(overlay agent.Overlay, kept json.RawMessage) (changed []strin
 }
 
 type agentDelete struct {
-	Agent  string `arg:"" help:"Id, unique id prefix, or name."`
-	DryRun bool   `help:"Print what would be done, without doing it."`
-	Yes    bool   `short:"y" help:"Do not ask for confirmation."`
-	outputFlags
+	Agent string `arg:"" help:"Id, unique id prefix, or name."`
+	deleteFlags
 }
 
 // Run deletes an agent.
 func (c *agentDelete) Run(ctx context.Context, a *app) error {
-	if err := c.checkFields(deletedOutput{}); err != nil {
-		return err
-	}
-	return a.with(ctx, writesAccess(c.DryRun), func(eng Engine) error {
+	return c.flags().act(ctx, a, deletedOutput{}, func(eng Engine) error {
 		id, err := a.agent(ctx, eng, c.Agent)
 		if err != nil {
 			return err

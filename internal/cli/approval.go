@@ -94,7 +94,7 @@ type approvalShow struct {
 // Run shows one approval.
 func (c *approvalShow) Run(ctx context.Context, a *app) error {
 	return a.read(ctx, func(eng Engine) error {
-		p, err := a.approval(ctx, eng.Approvals(), c.Approval)
+		p, err := a.approval(ctx, eng, c.Approval)
 		if err != nil {
 			return err
 		}
@@ -276,8 +276,7 @@ func (c *approvalApprove) Run(ctx context.Context, a *app) error {
 type approvalDeny struct {
 	Approval string `arg:"" help:"Id or unique id prefix."`
 	Note     string `help:"Reason, shown to the agent." placeholder:"TEXT"`
-	DryRun   bool   `help:"Print what would be done, without doing it."`
-	outputFlags
+	actFlags
 }
 
 // Run denies a call. It does not ask for confirmation, because nothing runs.
@@ -305,7 +304,7 @@ func (v approvalDecision) decide(ctx context.Context, a *app, word func(perdure.
 		return err
 	}
 	return a.with(ctx, writesAccess(v.dry), func(eng Engine) error {
-		p, err := a.approval(ctx, eng.Approvals(), v.typed)
+		p, err := a.approval(ctx, eng, v.typed)
 		if err != nil {
 			return err
 		}

@@ -25,7 +25,7 @@ type attachCommand struct {
 // (C7).
 func (c *attachCommand) Run(ctx context.Context, a *app) error {
 	return a.read(ctx, func(eng Engine) error { // any process may answer, and the task need not be running
-		t, err := a.task(ctx, eng.Tasks(), c.Task)
+		t, err := a.task(ctx, eng, c.Task)
 		if err != nil {
 			return err
 		}

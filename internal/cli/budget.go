@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/perdure/perdure"
@@ -27,8 +26,7 @@ type budgetSet struct {
 	Soft     string `help:"Soft limit: beyond it the session pauses until a user resumes it." placeholder:"N"`
 	Period   string `help:"Period of the limit: none, every 24h, rolling 24h, or hour, day, week, month or year, optionally followed by a time zone." placeholder:"PERIOD" default:"none"`
 	Action   string `help:"Action at the limit: warn (only a warning), pause (until a user resumes the session) or stop (until something is left)." enum:"warn,pause,stop" default:"stop"`
-	DryRun   bool   `help:"Print what would be done, without doing it."`
-	outputFlags
+	actFlags
 }
 
 // budget parses the flags. The subject is not looked up yet.
@@ -59,10 +57,7 @@ func (c *budgetSet) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	if err := c.checkFields(budget.Standing{}); err != nil {
-		return err
-	}
-	return a.with(ctx, writesAccess(c.DryRun), func(eng Engine) error {
+	return c.act(ctx, a, budget.Standing{}, func(eng Engine) error {
 		if b.Scope == budget.Session {
 			s, err := a.session(ctx, eng, c.Subject)
 			if err != nil {
@@ -185,7 +180,7 @@ type budgetLedger struct {
 // Run shows the entries of a ledger.
 func (c *budgetLedger) Run(ctx context.Context, a *app) error {
 	return a.read(ctx, func(eng Engine) error {
-		b, err := a.budget(ctx, eng.Budgets(), c.Budget)
+		b, err := a.budget(ctx, eng, c.Budget)
 		if err != nil {
 			return err
 		}
@@ -215,28 +210,19 @@ func (c *budgetLedger) Run(ctx context.Context, a *app) error {
 
 type budgetRemove struct {
 	Budget string `arg:"" help:"Id or unique id prefix."`
-	DryRun bool   `help:"Print what would be done, without doing it."`
-	Yes    bool   `short:"y" help:"Do not ask for confirmation."`
-	outputFlags
+	deleteFlags
 }
 
 // Run removes a budget.
 func (c *budgetRemove) Run(ctx context.Context, a *app) error {
-	if err := c.checkFields(deletedOutput{}); err != nil {
-		return err
-	}
-	return a.with(ctx, writesAccess(c.DryRun), func(eng Engine) error {
-		b, err := a.budget(ctx, eng.Budgets(), c.Budget)
+	return c.flags().act(ctx, a, deletedOutput{}, func(eng Engine) error {
+		b, err := a.budget(ctx, eng, c.Budget)
 		if err != nil {
 			return err
 		}
-		what := fmt.Sprintf("%s, which limits %s %s to %s %s, and its ledger", b.ID, b.Scope,
+		what := fmt.Sprintf("remove %s, which limits %s %s to %s %s, and its ledger", b.ID, b.Scope,
 			a.oneLine(b.Subject.ID, cellChars), b.Limit, b.Currency)
-		if c.DryRun {
-			a.message("would remove %s", what)
-			return nil
-		}
-		if err := a.confirm(ctx, c.Yes, "remove "+what+"?"); err != nil {
+		if ok, err := c.confirmed(ctx, a, what, what+"?"); !ok {
 			return err
 		}
 		if err := eng.Budgets().Remove(ctx, b.ID); err != nil {
@@ -248,18 +234,12 @@ func (c *budgetRemove) Run(ctx context.Context, a *app) error {
 }
 
 // budget finds a budget by what the user typed.
-func (a *app) budget(ctx context.Context, eng engine.Budgets, typed string) (budget.Standing, error) {
-	all, err := eng.List(ctx, engine.BudgetFilter{})
+func (a *app) budget(ctx context.Context, eng Engine, typed string) (budget.Standing, error) {
+	all, err := eng.Budgets().List(ctx, engine.BudgetFilter{})
 	if err != nil {
 		return budget.Standing{}, fmt.Errorf("list budgets: %w", err)
 	}
-	var candidates []candidate
-	for _, b := range all {
-		candidates = append(candidates, candidate{id: string(b.ID), description: string(b.Scope) + " " + b.Subject.ID})
-	}
-	id, err := a.kind("budget").choose(typed, candidates)
-	if err != nil {
-		return budget.Standing{}, err
-	}
-	return all[slices.IndexFunc(all, func(b budget.Standing) bool { return string(b.ID) == id })], nil
+	return pick(a.kind("budget"), typed, all, func(b budget.Standing) candidate {
+		return candidate{id: string(b.ID), description: string(b.Scope) + " " + b.Subject.ID}
+	})
 }

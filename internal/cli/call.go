@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/perdure/perdure"
@@ -46,12 +47,7 @@ func (c *callList) Run(ctx context.Context, a *app) error {
 }
 
 func wantedState(state string, states []string) bool {
-	for _, s := range states {
-		if s == state {
-			return true
-		}
-	}
-	return len(states) == 0
+	return len(states) == 0 || slices.Contains(states, state)
 }
 
 // callView is a call for -o json. A server does not report its workers, so unknown fields are

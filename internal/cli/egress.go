@@ -95,8 +95,7 @@ func (c *egressList) Run(ctx context.Context, a *app) error {
 type egressPatterns struct {
 	Patterns []string `arg:"" name:"pattern" help:"Host, *.HOST for a host and its subdomains, or a URL prefix."`
 	Remove   bool     `help:"Remove the rule."`
-	DryRun   bool     `help:"Print what would be done, without doing it."`
-	outputFlags
+	actFlags
 }
 
 type egressAllow struct {

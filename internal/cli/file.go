@@ -64,13 +64,7 @@ func (c *fileLs) Run(ctx context.Context, a *app) error {
 
 // onSession finds a session and runs fn with an engine that reads or may change it.
 func (a *app) onSession(ctx context.Context, typed string, reads bool, fn func(Engine, engine.Session) error) error {
-	return a.with(ctx, writesAccess(reads), func(eng Engine) error {
-		s, err := a.session(ctx, eng, typed)
-		if err != nil {
-			return err
-		}
-		return fn(eng, s)
-	})
+	return a.with(ctx, writesAccess(reads), found(ctx, typed, a.session, fn))
 }
 
 // fileNotFound says how to list files when a path does not exist.
@@ -120,8 +114,7 @@ type filePut struct {
 	From    string `arg:"" help:"Local file; - reads stdin." type:"path"`
 	Path    string `arg:"" help:"Path in the files of the session. Missing parent directories are created."`
 	New     bool   `help:"Fail if the file already exists."`
-	DryRun  bool   `help:"Print what would be done, without doing it."`
-	outputFlags
+	actFlags
 }
 
 // Run writes a file.
@@ -212,16 +205,12 @@ type fileMv struct {
 	Session string `arg:"" help:"Session: id, unique id prefix, title, or last."`
 	From    string `arg:"" help:"Path in the files of the session."`
 	To      string `arg:"" help:"New path, which must not exist."`
-	DryRun  bool   `help:"Print what would be done, without doing it."`
-	outputFlags
+	actFlags
 }
 
 // Run moves a file.
 func (c *fileMv) Run(ctx context.Context, a *app) error {
-	if err := c.checkFields(engine.File{}); err != nil {
-		return err
-	}
-	return a.onSession(ctx, c.Session, c.DryRun, func(eng Engine, s engine.Session) error {
+	return c.onSession(ctx, a, c.Session, engine.File{}, func(eng Engine, s engine.Session) error {
 		if c.DryRun {
 			f, err := eng.Files().Get(ctx, s.ID, inFiles(c.From), false)
 			if err != nil {
@@ -243,17 +232,12 @@ type fileRm struct {
 	Session   string `arg:"" help:"Session: id, unique id prefix, title, or last."`
 	Path      string `arg:"" help:"Path in the files of the session."`
 	Recursive bool   `short:"r" help:"Remove a directory with everything in it."`
-	DryRun    bool   `help:"Print what would be done, without doing it."`
-	Yes       bool   `short:"y" help:"Do not ask for confirmation."`
-	outputFlags
+	deleteFlags
 }
 
 // Run removes a file.
 func (c *fileRm) Run(ctx context.Context, a *app) error {
-	if err := c.checkFields(deletedOutput{}); err != nil {
-		return err
-	}
-	return a.onSession(ctx, c.Session, c.DryRun, func(eng Engine, s engine.Session) error {
+	return c.flags().onSession(ctx, a, c.Session, deletedOutput{}, func(eng Engine, s engine.Session) error {
 		f, err := eng.Files().Get(ctx, s.ID, inFiles(c.Path), false)
 		if err != nil {
 			return a.fileNotFound(s, c.Path, err)

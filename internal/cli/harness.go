@@ -68,27 +68,19 @@ func (a *app) shownHarness(one engine.HarnessEntry) outputObject {
 	}}
 }
 
-// harness finds a harness by what the user typed. A deleted harness is found only by its id.
+// harness finds a harness by what the user typed.
 func (a *app) harness(ctx context.Context, eng Engine, typed string) (engine.HarnessEntry, error) {
 	all, err := eng.Harnesses().List(ctx)
 	if err != nil {
 		return engine.HarnessEntry{}, err
 	}
-	var candidates []candidate
-	for _, one := range all {
-		switch {
-		case one.Status == string(agent.Deleted):
-			candidates = append(candidates, candidate{id: string(one.ID), description: one.Name + ", " + one.Status})
-		default:
-			candidates = append(candidates,
-				candidate{id: string(one.ID), name: one.Name, description: one.Name + ", " + one.Status})
-		}
-	}
-	id, err := a.kind("harness").choose(typed, candidates)
+	one, err := pick(a.kind("harness"), typed, all, func(one engine.HarnessEntry) candidate {
+		return definitionCandidate(string(one.ID), one.Name, "", one.Status)
+	})
 	if err != nil {
-		return engine.HarnessEntry{}, err
+		return one, err
 	}
-	return eng.Harnesses().Get(ctx, id)
+	return eng.Harnesses().Get(ctx, string(one.ID))
 }
 
 type harnessVersions struct {
@@ -110,9 +102,8 @@ func (c *harnessVersions) Run(ctx context.Context, a *app) error {
 }
 
 type harnessApply struct {
-	File   string `arg:"" help:"YAML or JSON file with the name, the parent and the fields of the overlay; - reads stdin."`
-	DryRun bool   `help:"Print what would be done, without doing it."`
-	outputFlags
+	File string `arg:"" help:"YAML or JSON file with the name, the parent and the fields of the overlay; - reads stdin."`
+	actFlags
 }
 
 // harnessFile is the full definition of a harness in a file.
@@ -176,17 +167,12 @@ func (c *harnessApply) Run(ctx context.Context, a *app) error {
 
 type harnessDelete struct {
 	Harness string `arg:"" help:"Id, unique id prefix, or name."`
-	DryRun  bool   `help:"Print what would be done, without doing it."`
-	Yes     bool   `short:"y" help:"Do not ask for confirmation."`
-	outputFlags
+	deleteFlags
 }
 
 // Run deletes a harness.
 func (c *harnessDelete) Run(ctx context.Context, a *app) error {
-	if err := c.checkFields(deletedOutput{}); err != nil {
-		return err
-	}
-	return a.with(ctx, writesAccess(c.DryRun), func(eng Engine) error {
+	return c.flags().act(ctx, a, deletedOutput{}, func(eng Engine) error {
 		one, err := a.harness(ctx, eng, c.Harness)
 		switch {
 		case err != nil:

@@ -88,6 +88,19 @@ func (k kind) choose(typed string, all []candidate) (string, error) {
 	}
 }
 
+// pick is choose for things of any kind, of which describe returns the candidates.
+func pick[T any](k kind, typed string, all []T, describe func(T) candidate) (one T, err error) {
+	candidates := make([]candidate, len(all))
+	for i, thing := range all {
+		candidates[i] = describe(thing)
+	}
+	id, err := k.choose(typed, candidates)
+	if err != nil {
+		return one, err
+	}
+	return all[slices.IndexFunc(candidates, func(c candidate) bool { return c.id == id })], nil
+}
+
 func hasPrefix(id, typed string) bool {
 	_, digits, _ := strings.Cut(id, "_")
 	return strings.HasPrefix(id, typed) || strings.HasPrefix(digits, typed)
@@ -189,7 +202,7 @@ func byFullID[I perdure.ID, T any](ctx context.Context, typed string,
 }
 
 // session finds a session by what the user typed.
-func (a *app) session(ctx context.Context, eng engine.Engine, typed string) (engine.Session, error) {
+func (a *app) session(ctx context.Context, eng Engine, typed string) (engine.Session, error) {
 	if s, ok, err := byFullID(ctx, typed, eng.Sessions().Get); ok || err != nil {
 		return s, err
 	}
@@ -245,49 +258,40 @@ func byAgent(ctx context.Context, eng engine.Journal, k kind, typed string, all 
 }
 
 // task finds a task by what the user typed: its id, or the id of its background run.
-func (a *app) task(ctx context.Context, eng engine.Tasks, typed string) (perdure.Task, error) {
-	if t, ok, err := byFullID(ctx, typed, eng.Get); ok || err != nil {
+func (a *app) task(ctx context.Context, eng Engine, typed string) (perdure.Task, error) {
+	if t, ok, err := byFullID(ctx, typed, eng.Tasks().Get); ok || err != nil {
 		return t, err
 	}
-	all, err := eng.List(ctx, "")
+	all, err := eng.Tasks().List(ctx, "")
 	if err != nil {
 		return perdure.Task{}, fmt.Errorf("list tasks: %w", err)
 	}
-	var candidates []candidate
-	for _, t := range all {
-		candidates = append(candidates,
-			candidate{id: string(t.ID), alternateID: string(t.Run), name: t.DisplayName,
-				description: string(t.State) + " " + titleOf(t)})
-	}
-	id, err := a.kind("task").choose(typed, candidates)
-	if err != nil {
-		return perdure.Task{}, err
-	}
-	return all[slices.IndexFunc(all, func(t perdure.Task) bool { return string(t.ID) == id })], nil
+	return pick(a.kind("task"), typed, all, func(t perdure.Task) candidate {
+		return candidate{id: string(t.ID), alternateID: string(t.Run), name: t.DisplayName,
+			description: string(t.State) + " " + titleOf(t)}
+	})
 }
 
 // approval finds an approval by what the user typed.
-func (a *app) approval(ctx context.Context, eng engine.Approvals, typed string) (perdure.Approval, error) {
-	if p, ok, err := byFullID(ctx, typed, eng.Get); ok || err != nil {
+func (a *app) approval(ctx context.Context, eng Engine, typed string) (perdure.Approval, error) {
+	if p, ok, err := byFullID(ctx, typed, eng.Approvals().Get); ok || err != nil {
 		return p, err
 	}
-	all, err := eng.List(ctx, engine.ApprovalFilter{})
+	all, err := eng.Approvals().List(ctx, engine.ApprovalFilter{})
 	if err != nil {
 		return perdure.Approval{}, fmt.Errorf("list approvals: %w", err)
 	}
-	var candidates []candidate
-	for _, p := range all {
-		candidates = append(candidates, candidate{id: string(p.ID), description: string(p.State) + " " + p.Tool})
-	}
-	id, err := a.kind("approval").choose(typed, candidates)
+	p, err := pick(a.kind("approval"), typed, all, func(p perdure.Approval) candidate {
+		return candidate{id: string(p.ID), description: string(p.State) + " " + p.Tool}
+	})
 	if err != nil {
-		return perdure.Approval{}, err
+		return p, err
 	}
-	return eng.Get(ctx, perdure.ApprovalID(id)) // in a list its arguments may be masked
+	return eng.Approvals().Get(ctx, p.ID) // in a list its arguments may be masked
 }
 
 // call finds a call by SESSION/CALL; each part may be abbreviated.
-func (a *app) call(ctx context.Context, eng engine.Engine, typed string) (perdure.Call, error) {
+func (a *app) call(ctx context.Context, eng Engine, typed string) (perdure.Call, error) {
 	session, call, _ := strings.Cut(typed, "/")
 	s, err := a.session(ctx, eng, session)
 	if err != nil {
@@ -297,13 +301,7 @@ func (a *app) call(ctx context.Context, eng engine.Engine, typed string) (perdur
 	if err != nil {
 		return perdure.Call{}, fmt.Errorf("list calls of %s: %w", s.ID, err)
 	}
-	var candidates []candidate
-	for _, c := range all {
-		candidates = append(candidates, candidate{id: string(c.Key.Call), description: string(c.State) + " " + c.Tool})
-	}
-	id, err := a.kindBy("call", "call list", string(s.ID)).choose(call, candidates)
-	if err != nil {
-		return perdure.Call{}, err
-	}
-	return all[slices.IndexFunc(all, func(c perdure.Call) bool { return string(c.Key.Call) == id })], nil
+	return pick(a.kindBy("call", "call list", string(s.ID)), call, all, func(c perdure.Call) candidate {
+		return candidate{id: string(c.Key.Call), description: string(c.State) + " " + c.Tool}
+	})
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -129,9 +130,7 @@ func (v *progressPrinter) printProgress(id, name, line string) {
 func (v *progressPrinter) working(tasks []perdure.Task) {
 	for _, t := range tasks {
 		line := progress(t.Progress)
-		if line == "" {
-			line = t.StateDetail
-		}
+		line = cmp.Or(line, t.StateDetail)
 		if t.State == perdure.TaskRunning {
 			v.printProgress(string(t.ID), shortTask(t), line)
 		}

@@ -110,41 +110,26 @@ func (a *app) resourceNamed(ctx context.Context, eng Engine, s engine.Session,
 	if err != nil {
 		return engine.SessionResource{}, err
 	}
-	var candidates []candidate
-	for _, r := range all {
-		candidates = append(candidates, candidate{id: r.ID, name: r.Name, description: r.Kind + ", " + string(r.Status)})
-	}
-	id, err := a.kindBy("resource", "resource list", string(s.ID)).choose(typed, candidates)
-	if err != nil {
-		return engine.SessionResource{}, err
-	}
-	return all[slices.IndexFunc(all, func(r engine.SessionResource) bool { return r.ID == id })], nil
+	return pick(a.kindBy("resource", "resource list", string(s.ID)), typed, all, func(r engine.SessionResource) candidate {
+		return candidate{id: r.ID, name: r.Name, description: r.Kind + ", " + string(r.Status)}
+	})
 }
 
 type resourceRelease struct {
 	Session  string `arg:"" help:"Session: id, unique id prefix, title, or last."`
 	Resource string `arg:"" help:"Id, unique id prefix, or name."`
-	DryRun   bool   `help:"Print what would be done, without doing it."`
-	Yes      bool   `short:"y" help:"Do not ask for confirmation."`
-	outputFlags
+	deleteFlags
 }
 
 // Run marks a resource as released.
 func (c *resourceRelease) Run(ctx context.Context, a *app) error {
-	if err := c.checkFields(engine.SessionResource{}); err != nil {
-		return err
-	}
-	return a.onSession(ctx, c.Session, c.DryRun, func(eng Engine, s engine.Session) error {
+	return c.flags().onSession(ctx, a, c.Session, engine.SessionResource{}, func(eng Engine, s engine.Session) error {
 		r, err := a.resourceNamed(ctx, eng, s, c.Resource)
 		if err != nil {
 			return err
 		}
 		what := a.oneLine(r.ID+" ("+r.Name+")", cellChars)
-		if c.DryRun {
-			a.message("would release %s", what)
-			return nil
-		}
-		if err := a.confirm(ctx, c.Yes, "release "+what+"? It will no longer be cleaned up"); err != nil {
+		if ok, err := c.confirmed(ctx, a, "release "+what, "release "+what+"? It will no longer be cleaned up"); !ok {
 			return err
 		}
 		if r, err = eng.Resources().Release(ctx, s.ID, r.ID, operator); err != nil {

@@ -69,7 +69,7 @@ func isScheduleName(typed string) bool { return !strings.ContainsAny(typed, " \t
 // ofSchedule prints the next fires of a schedule.
 func (c *scheduleNext) ofSchedule(ctx context.Context, a *app) error {
 	return a.read(ctx, func(eng Engine) error {
-		s, err := a.schedule(ctx, eng.Schedules(), c.Cron)
+		s, err := a.schedule(ctx, eng, c.Cron)
 		if err != nil {
 			return err
 		}

@@ -9,30 +9,14 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// onSchedule finds a schedule and runs fn with an engine that may change it, or with a read-only
-// one for a dry run.
-func (a *app) onSchedule(ctx context.Context, typed string, dry bool, fn func(Engine, perdure.Schedule) error) error {
-	return a.with(ctx, writesAccess(dry), func(eng Engine) error {
-		s, err := a.schedule(ctx, eng.Schedules(), typed)
-		if err != nil {
-			return err
-		}
-		return fn(eng, s)
-	})
-}
-
 type scheduleTrigger struct {
 	Schedule string `arg:"" help:"Id, unique id prefix, or title."`
-	DryRun   bool   `help:"Print what would be done, without doing it."`
-	outputFlags
+	actFlags
 }
 
 // Run fires a schedule now.
 func (c *scheduleTrigger) Run(ctx context.Context, a *app) error {
-	if err := c.checkFields(perdure.Fire{}); err != nil {
-		return err
-	}
-	return a.onSchedule(ctx, c.Schedule, c.DryRun, func(eng Engine, s perdure.Schedule) error {
+	return c.onSchedule(ctx, a, c.Schedule, perdure.Fire{}, func(eng Engine, s perdure.Schedule) error {
 		zone, err := time.LoadLocation(s.Zone)
 		if err != nil {
 			return fmt.Errorf("schedule %s: %w", s.ID, err)
@@ -53,16 +37,12 @@ func (c *scheduleTrigger) Run(ctx context.Context, a *app) error {
 type schedulePause struct {
 	Schedule string `arg:"" help:"Id, unique id prefix, or title."`
 	Why      string `help:"Reason; it is recorded in the journal." placeholder:"TEXT"`
-	DryRun   bool   `help:"Print what would be done, without doing it."`
-	outputFlags
+	actFlags
 }
 
 // Run pauses a schedule.
 func (c *schedulePause) Run(ctx context.Context, a *app) error {
-	if err := c.checkFields(scheduled{}); err != nil {
-		return err
-	}
-	return a.onSchedule(ctx, c.Schedule, c.DryRun, func(eng Engine, s perdure.Schedule) error {
+	return c.onSchedule(ctx, a, c.Schedule, scheduled{}, func(eng Engine, s perdure.Schedule) error {
 		if c.DryRun {
 			a.message("would pause %s, which is %s", s.ID, a.oneLine(stateOf(s), 200))
 			return nil
@@ -77,16 +57,12 @@ func (c *schedulePause) Run(ctx context.Context, a *app) error {
 
 type scheduleResume struct {
 	Schedule string `arg:"" help:"Id, unique id prefix, or title."`
-	DryRun   bool   `help:"Print what would be done, without doing it."`
-	outputFlags
+	actFlags
 }
 
 // Run resumes a schedule.
 func (c *scheduleResume) Run(ctx context.Context, a *app) error {
-	if err := c.checkFields(scheduled{}); err != nil {
-		return err
-	}
-	return a.onSchedule(ctx, c.Schedule, c.DryRun, func(eng Engine, s perdure.Schedule) error {
+	return c.onSchedule(ctx, a, c.Schedule, scheduled{}, func(eng Engine, s perdure.Schedule) error {
 		if c.DryRun {
 			a.message("would resume %s, which is %s", s.ID, a.oneLine(stateOf(s), 200))
 			return nil
@@ -110,10 +86,7 @@ type scheduleBackfill struct {
 
 // Run counts the fires, asks for confirmation, and makes them.
 func (c *scheduleBackfill) Run(ctx context.Context, a *app) error {
-	if err := c.checkFields(perdure.Fire{}); err != nil {
-		return err
-	}
-	return a.onSchedule(ctx, c.Schedule, c.DryRun, func(eng Engine, s perdure.Schedule) error {
+	return actFlags{c.DryRun, c.outputFlags}.onSchedule(ctx, a, c.Schedule, perdure.Fire{}, func(eng Engine, s perdure.Schedule) error {
 		zone, err := time.LoadLocation(s.Zone)
 		if err != nil {
 			return fmt.Errorf("schedule %s: %w", s.ID, err)
@@ -151,23 +124,14 @@ func (c *scheduleBackfill) Run(ctx context.Context, a *app) error {
 
 type scheduleDelete struct {
 	Schedule string `arg:"" help:"Id, unique id prefix, or title."`
-	DryRun   bool   `help:"Print what would be done, without doing it."`
-	Yes      bool   `short:"y" help:"Do not ask for confirmation."`
-	outputFlags
+	deleteFlags
 }
 
 // Run deletes a schedule.
 func (c *scheduleDelete) Run(ctx context.Context, a *app) error {
-	if err := c.checkFields(deletedOutput{}); err != nil {
-		return err
-	}
-	return a.onSchedule(ctx, c.Schedule, c.DryRun, func(eng Engine, s perdure.Schedule) error {
-		if c.DryRun {
-			a.message("would delete %s and the history of its %d fires", s.ID, s.Count)
-			return nil
-		}
-		if err := a.confirm(ctx, c.Yes,
-			fmt.Sprintf("delete %s and the history of its %d fires?", s.ID, s.Count)); err != nil {
+	return c.flags().onSchedule(ctx, a, c.Schedule, deletedOutput{}, func(eng Engine, s perdure.Schedule) error {
+		what := fmt.Sprintf("delete %s and the history of its %d fires", s.ID, s.Count)
+		if ok, err := c.confirmed(ctx, a, what, what+"?"); !ok {
 			return err
 		}
 		if err := eng.Schedules().Delete(ctx, s.ID, operator); err != nil {

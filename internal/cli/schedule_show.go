@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -106,7 +105,7 @@ type scheduleShow struct {
 // Run shows a schedule.
 func (c *scheduleShow) Run(ctx context.Context, a *app) error {
 	return a.read(ctx, func(eng Engine) error {
-		s, err := a.schedule(ctx, eng.Schedules(), c.Schedule)
+		s, err := a.schedule(ctx, eng, c.Schedule)
 		if err != nil {
 			return err
 		}
@@ -198,7 +197,7 @@ func (c *scheduleExplain) Run(ctx context.Context, a *app) error {
 		return usageError(fmt.Sprintf("--count %d", c.Count), "give a number from 1 to 100")
 	}
 	return a.read(ctx, func(eng Engine) error {
-		s, err := a.schedule(ctx, eng.Schedules(), c.Schedule)
+		s, err := a.schedule(ctx, eng, c.Schedule)
 		if err != nil {
 			return err
 		}
@@ -318,23 +317,19 @@ func (a *app) printFire(f perdure.Fire, zone *time.Location) {
 }
 
 // schedule finds a schedule by what the user typed.
-func (a *app) schedule(ctx context.Context, eng engine.Schedules, typed string) (perdure.Schedule, error) {
-	if id, err := perdure.ParseID[perdure.ScheduleID](typed); err == nil {
-		if s, err := eng.Get(ctx, id); !errors.Is(err, perdure.NotFound) {
-			return s, err
-		}
+func (a *app) schedule(ctx context.Context, eng Engine, typed string) (perdure.Schedule, error) {
+	if s, ok, err := byFullID(ctx, typed, eng.Schedules().Get); ok || err != nil {
+		return s, err
 	}
-	all, err := eng.List(ctx, "")
+	all, err := eng.Schedules().List(ctx, "")
 	if err != nil {
 		return perdure.Schedule{}, fmt.Errorf("list schedules: %w", err)
 	}
-	var candidates []candidate
-	for _, s := range all {
-		candidates = append(candidates, candidate{id: string(s.ID), name: s.Title, description: when(s) + " " + s.Title})
-	}
-	id, err := a.kind("schedule").choose(typed, candidates)
+	s, err := pick(a.kind("schedule"), typed, all, func(s perdure.Schedule) candidate {
+		return candidate{id: string(s.ID), name: s.Title, description: when(s) + " " + s.Title}
+	})
 	if err != nil {
-		return perdure.Schedule{}, err
+		return s, err
 	}
-	return eng.Get(ctx, perdure.ScheduleID(id))
+	return eng.Schedules().Get(ctx, s.ID)
 }

@@ -190,18 +190,13 @@ func (c *secretList) Run(ctx context.Context, a *app) error {
 type secretDelete struct {
 	Session string `arg:"" help:"Session: id, unique id prefix, title, or last."`
 	Name    string `arg:"" help:"Name that tools use."`
-	DryRun  bool   `help:"Print what would be done, without doing it."`
-	Yes     bool   `short:"y" help:"Do not ask for confirmation."`
-	outputFlags
+	deleteFlags
 }
 
 // Run deletes a secret.
 func (c *secretDelete) Run(ctx context.Context, a *app) error {
-	if err := c.checkFields(deletedOutput{}); err != nil {
-		return err
-	}
-	return a.onSession(ctx, c.Session, c.DryRun, func(eng Engine, s engine.Session) error {
-		return confirmedRemoval{a, c.outputFlags, c.DryRun, c.Yes}.run(ctx, "secret", c.Name, func() error {
+	return c.flags().onSession(ctx, a, c.Session, deletedOutput{}, func(eng Engine, s engine.Session) error {
+		return c.remove(ctx, a, "secret", c.Name, func() error {
 			return a.valueNotFound(s, "secret", c.Name, eng.Secrets().Remove(ctx, s.ID, c.Name))
 		})
 	})

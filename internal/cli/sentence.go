@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -139,9 +140,7 @@ func scheduleSentence(e perdure.Event) string {
 		return fmt.Sprintf("schedule %s created; next fire: %s", s.ID, next)
 	case perdure.ScheduleFired:
 		what := string(f.Fire.Task)
-		if what == "" {
-			what = "a message"
-		}
+		what = cmp.Or(what, "a message")
 		return fmt.Sprintf("schedule %s fired for %s: %s%s", f.Fire.Schedule, f.Fire.Nominal.Format(minute), what,
 			because(f.Fire.Reason))
 	case perdure.ScheduleSkipped:

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -240,8 +241,7 @@ type sessionFork struct {
 	At      int64  `help:"Fork after the event with this sequence number; 0 for the last event." placeholder:"SEQ"`
 	Effects string `help:"How to handle new effects: ask (each needs an approval) or dry-run (none happens)." enum:"ask,dry-run" default:"ask"`
 	Title   string `help:"Title of the fork. Default: derived from the original session." placeholder:"TEXT"`
-	DryRun  bool   `help:"Print what would be done, without doing it."`
-	outputFlags
+	actFlags
 }
 
 // Run forks a session.
@@ -252,9 +252,7 @@ func (c *sessionFork) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		at := c.At
-		if at == 0 {
-			at = s.LastSeq
-		}
+		at = cmp.Or(at, s.LastSeq)
 		if c.DryRun {
 			a.message("would fork %s after event %d of %d: %s", s.ID, at, s.LastSeq, a.oneLine(s.Title, cellChars))
 			return nil
@@ -386,14 +384,7 @@ type sessionDelete struct {
 
 // Run shows what would be deleted, asks for confirmation, and deletes it.
 func (c *sessionDelete) Run(ctx context.Context, a *app) error {
-	if err := c.checkFields(deletedOutput{}); err != nil {
-		return err
-	}
-	return a.with(ctx, writesAccess(c.DryRun), func(eng Engine) error {
-		s, err := a.session(ctx, eng, c.Session)
-		if err != nil {
-			return err
-		}
+	return actFlags{c.DryRun, c.outputFlags}.onSession(ctx, a, c.Session, deletedOutput{}, func(eng Engine, s engine.Session) error {
 		what, err := a.subagentsOf(ctx, eng, s)
 		if err != nil {
 			return err

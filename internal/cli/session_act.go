@@ -24,8 +24,7 @@ type sessionNew struct {
 	Instructions string        `help:"System prompt." placeholder:"TEXT"`
 	Title        string        `help:"Title of the session." placeholder:"TEXT"`
 	Label        []string      `help:"Add a label. Repeatable." placeholder:"KEY=VALUE" sep:"none"`
-	DryRun       bool          `help:"Print what would be done, without doing it."`
-	outputFlags
+	actFlags
 }
 
 // Run creates a session without a message.
@@ -63,16 +62,12 @@ func (c *sessionNew) Run(ctx context.Context, a *app) error {
 type sessionInterrupt struct {
 	Session string `arg:"" help:"Session: id, unique id prefix, title, or last."`
 	Why     string `help:"Reason; it is recorded in the journal." placeholder:"TEXT"`
-	DryRun  bool   `help:"Print what would be done, without doing it."`
-	outputFlags
+	actFlags
 }
 
 // Run ends the running turn. Background tasks continue.
 func (c *sessionInterrupt) Run(ctx context.Context, a *app) error {
-	if err := c.checkFields(engine.Session{}); err != nil {
-		return err
-	}
-	return a.with(ctx, writesAccess(c.DryRun), func(eng Engine) error {
+	return c.act(ctx, a, engine.Session{}, func(eng Engine) error {
 		s, err := a.session(ctx, eng, c.Session)
 		runs := s.Status == perdure.SessionActive
 		if err == nil && s.Status == perdure.SessionPaused { // a paused session may have a turn
@@ -109,8 +104,7 @@ func (c *sessionInterrupt) Run(ctx context.Context, a *app) error {
 type sessionLabel struct {
 	Session string   `arg:"" help:"Session: id, unique id prefix, title, or last."`
 	Label   []string `arg:"" name:"label" help:"KEY=VALUE sets a label, KEY- removes it."`
-	DryRun  bool     `help:"Print what would be done, without doing it."`
-	outputFlags
+	actFlags
 }
 
 // changes parses the arguments.

@@ -12,20 +12,12 @@ import (
 type sessionPause struct {
 	Session string `arg:"" help:"Session: id, unique id prefix, title, or last."`
 	Why     string `help:"Reason; it is recorded in the journal." placeholder:"TEXT"`
-	DryRun  bool   `help:"Print what would be done, without doing it."`
-	outputFlags
+	actFlags
 }
 
 // Run pauses a session.
 func (c *sessionPause) Run(ctx context.Context, a *app) error {
-	if err := c.checkFields(engine.Session{}); err != nil {
-		return err
-	}
-	return a.with(ctx, writesAccess(c.DryRun), func(eng Engine) error {
-		s, err := a.session(ctx, eng, c.Session)
-		if err != nil {
-			return err
-		}
+	return c.onSession(ctx, a, c.Session, engine.Session{}, func(eng Engine, s engine.Session) error {
 		if c.DryRun {
 			a.message("would pause %s, which is %s: %s", s.ID, s.Status, a.oneLine(s.Title, cellChars))
 			return nil
@@ -52,20 +44,12 @@ func (c *sessionPause) Run(ctx context.Context, a *app) error {
 
 type sessionResume struct {
 	Session string `arg:"" help:"Session: id, unique id prefix, title, or last."`
-	DryRun  bool   `help:"Print what would be done, without doing it."`
-	outputFlags
+	actFlags
 }
 
 // Run resumes a session.
 func (c *sessionResume) Run(ctx context.Context, a *app) error {
-	if err := c.checkFields(engine.Session{}); err != nil {
-		return err
-	}
-	return a.with(ctx, writesAccess(c.DryRun), func(eng Engine) error {
-		s, err := a.session(ctx, eng, c.Session)
-		if err != nil {
-			return err
-		}
+	return c.onSession(ctx, a, c.Session, engine.Session{}, func(eng Engine, s engine.Session) error {
 		if c.DryRun {
 			a.message("would resume %s, which is %s: %s", s.ID, s.Status, a.oneLine(s.Title, cellChars))
 			return nil
@@ -74,7 +58,8 @@ func (c *sessionResume) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		id := s.ID
-		if s, err = eng.Sessions().Get(ctx, id); err != nil { // the session was resumed nevertheless
+		s, err := eng.Sessions().Get(ctx, id)
+		if err != nil { // the session was resumed nevertheless
 			a.message("resumed %s, but could not read its state: %v", id, err)
 			return nil
 		}

@@ -113,7 +113,7 @@ type taskShow struct {
 // Run shows one task.
 func (c *taskShow) Run(ctx context.Context, a *app) error {
 	return a.read(ctx, func(eng Engine) error {
-		t, err := a.task(ctx, eng.Tasks(), c.Task)
+		t, err := a.task(ctx, eng, c.Task)
 		if err != nil {
 			return err
 		}

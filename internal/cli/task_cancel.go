@@ -23,9 +23,7 @@ type taskCancel struct {
 	All     bool   `help:"Cancel all running tasks of a session; requires --session."`
 	Session string `help:"With --all: the session of the tasks." placeholder:"ID"`
 	Why     string `help:"Reason; it is recorded in the journal." placeholder:"TEXT"`
-	DryRun  bool   `help:"Print what would be done, without doing it."`
-	Yes     bool   `short:"y" help:"Do not ask for confirmation."`
-	outputFlags
+	deleteFlags
 }
 
 // canceled is the result of a cancel, for -o json.
@@ -57,7 +55,7 @@ func (c *taskCancel) one(ctx context.Context, a *app) error {
 	}
 	if c.DryRun {
 		return a.read(ctx, func(eng Engine) error {
-			t, err := a.task(ctx, eng.Tasks(), c.Task)
+			t, err := a.task(ctx, eng, c.Task)
 			if err != nil {
 				return err
 			}
@@ -70,7 +68,7 @@ func (c *taskCancel) one(ctx context.Context, a *app) error {
 		})
 	}
 	return a.with(ctx, OpenOptions{Access: Writing}, func(eng Engine) error {
-		t, err := a.task(ctx, eng.Tasks(), c.Task)
+		t, err := a.task(ctx, eng, c.Task)
 		if err != nil {
 			return err
 		}
@@ -103,14 +101,7 @@ func (c *taskCancel) one(ctx context.Context, a *app) error {
 
 // all cancels every live task of a session, and prints them after they have ended.
 func (c *taskCancel) all(ctx context.Context, a *app) error {
-	if err := c.checkFields([]perdure.Task{}); err != nil {
-		return err
-	}
-	return a.with(ctx, writesAccess(c.DryRun), func(eng Engine) error {
-		s, err := a.session(ctx, eng, c.Session)
-		if err != nil {
-			return err
-		}
+	return c.flags().onSession(ctx, a, c.Session, []perdure.Task{}, func(eng Engine, s engine.Session) error {
 		live, err := liveTasks(ctx, eng.Tasks(), s.ID)
 		switch {
 		case err != nil:

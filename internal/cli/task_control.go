@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/strictjson"
 )
 
@@ -54,8 +55,7 @@ func (s sentMessage) print(ctx context.Context, a *app, o outputFlags) error {
 type taskInput struct {
 	Task   string  `arg:"" help:"Id, unique id prefix, or title."`
 	Answer *string `arg:"" optional:"" help:"Answer; @FILE reads it from a file, - from stdin. Use JSON if the task expects it. Without an answer, the question is shown."`
-	DryRun bool    `help:"Print what would be done, without doing it."`
-	outputFlags
+	actFlags
 }
 
 // Run answers the question of a task, or shows it.
@@ -103,7 +103,7 @@ func (c *taskInput) Run(ctx context.Context, a *app) error {
 
 // openQuestion finds a task that waits for an answer, and refuses one that does not.
 func (c *taskInput) openQuestion(ctx context.Context, a *app, eng Engine) (perdure.Task, error) {
-	t, err := a.task(ctx, eng.Tasks(), c.Task)
+	t, err := a.task(ctx, eng, c.Task)
 	switch {
 	case err != nil:
 		return t, err
@@ -172,10 +172,9 @@ func (a *app) printContinue(t perdure.Task) {
 }
 
 type taskMessage struct {
-	Task   string `arg:"" help:"Id, unique id prefix, or title."`
-	Text   string `arg:"" help:"Text of the message; @FILE reads it from a file, - from stdin."`
-	DryRun bool   `help:"Print what would be done, without doing it."`
-	outputFlags
+	Task string `arg:"" help:"Id, unique id prefix, or title."`
+	Text string `arg:"" help:"Text of the message; @FILE reads it from a file, - from stdin."`
+	actFlags
 }
 
 // Run sends a message to a task.
@@ -190,7 +189,7 @@ func (c *taskMessage) Run(ctx context.Context, a *app) error {
 	case strings.TrimSpace(text) == "":
 		return usageError("the message is empty", program+` task message TASK "what it should know"`)
 	}
-	return a.onTask(ctx, c.Task, c.DryRun, func(eng Engine, t perdure.Task) error {
+	return a.with(ctx, writesAccess(c.DryRun), found(ctx, c.Task, a.task, func(eng Engine, t perdure.Task) error {
 		if t.State.Terminal() {
 			return a.endedError(t)
 		}
@@ -204,19 +203,7 @@ func (c *taskMessage) Run(ctx context.Context, a *app) error {
 		}
 		a.message("the message to %s is stored", shortTask(t))
 		return sentMessage{t.ID, id}.print(ctx, a, c.outputFlags)
-	})
-}
-
-// onTask finds a task and runs fn with an engine that may change it, or with a read-only one for a
-// dry run.
-func (a *app) onTask(ctx context.Context, typed string, dry bool, fn func(Engine, perdure.Task) error) error {
-	return a.with(ctx, writesAccess(dry), func(eng Engine) error {
-		t, err := a.task(ctx, eng.Tasks(), typed)
-		if err != nil {
-			return err
-		}
-		return fn(eng, t)
-	})
+	}))
 }
 
 // writesAccess returns the Opening of a command that changes something, or a read-only one for a
@@ -238,9 +225,8 @@ func (a *app) endedError(t perdure.Task) error {
 }
 
 type taskDetach struct {
-	Call   string `arg:"" help:"Call as SESSION/CALL; unique prefixes are enough."`
-	DryRun bool   `help:"Print what would be done, without doing it."`
-	outputFlags
+	Call string `arg:"" help:"Call as SESSION/CALL; unique prefixes are enough."`
+	actFlags
 }
 
 // Run detaches a running call as a task, so that its turn does not wait for it.
@@ -295,17 +281,14 @@ type taskDelivery struct {
 	Task     string `arg:"" help:"Id, unique id prefix, or title."`
 	Delivery string `help:"Delivery of the result: to_loop (automatically, into the conversation) or manual (by task drain)." placeholder:"HOW" enum:"to_loop,manual," default:""`
 	Wake     string `help:"Effect of a delivery on an idle session: none, notify (watchers receive an event) or continue (a turn starts)." placeholder:"WHAT" enum:"none,notify,continue," default:""`
-	DryRun   bool   `help:"Print what would be done, without doing it."`
-	outputFlags
+	actFlags
 }
 
 // Run sets how the result of a live task is delivered, or shows it.
 func (c *taskDelivery) Run(ctx context.Context, a *app) error {
-	if err := c.checkFields(perdure.Task{}); err != nil {
-		return err
-	}
 	looks := c.Delivery == "" && c.Wake == ""
-	return a.onTask(ctx, c.Task, c.DryRun || looks, func(eng Engine, t perdure.Task) error {
+	flags := actFlags{c.DryRun || looks, c.outputFlags}
+	return flags.onTask(ctx, a, c.Task, perdure.Task{}, func(eng Engine, t perdure.Task) error {
 		before := fmt.Sprintf("delivery %s, wake %s", t.Delivery, t.Wake)
 		switch {
 		case looks:
@@ -333,14 +316,7 @@ type taskDrain struct {
 
 // Run drains the results of tasks with manual delivery, each once.
 func (c *taskDrain) Run(ctx context.Context, a *app) error {
-	if err := c.checkFields([]perdure.Task{}); err != nil {
-		return err
-	}
-	return a.with(ctx, writesAccess(c.DryRun), func(eng Engine) error {
-		s, err := a.session(ctx, eng, c.Session)
-		if err != nil {
-			return err
-		}
+	return actFlags{c.DryRun, c.outputFlags}.onSession(ctx, a, c.Session, []perdure.Task{}, func(eng Engine, s engine.Session) error {
 		if c.DryRun {
 			all, err := eng.Tasks().List(ctx, s.ID)
 			if err != nil {

@@ -50,7 +50,7 @@ func (c *taskLog) Run(ctx context.Context, a *app) error {
 		out = safe
 	}
 	return a.read(ctx, func(eng Engine) error {
-		t, err := a.task(ctx, eng.Tasks(), c.Task)
+		t, err := a.task(ctx, eng, c.Task)
 		if err != nil {
 			return err
 		}

@@ -18,8 +18,7 @@ type taskResolve struct {
 	RunAgain     bool   `help:"Run it again with the same idempotency key (tasks only)." xor:"word" required:""`
 	Result       string `help:"With --happened: the result of the call, as JSON." placeholder:"JSON"`
 	Note         string `help:"How you know; it is recorded in the journal." placeholder:"TEXT"`
-	DryRun       bool   `help:"Print what would be done, without doing it."`
-	outputFlags
+	actFlags
 }
 
 // resolved is a recorded outcome, for -o json.
@@ -100,7 +99,7 @@ type resolvable struct {
 // find finds the task or call, and refuses one whose outcome is known.
 func (c *taskResolve) find(ctx context.Context, a *app, eng Engine) (resolvable, error) {
 	if !strings.Contains(c.ID, "/") {
-		t, err := a.task(ctx, eng.Tasks(), c.ID)
+		t, err := a.task(ctx, eng, c.ID)
 		if err != nil {
 			return resolvable{}, err
 		}

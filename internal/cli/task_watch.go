@@ -32,7 +32,7 @@ type taskWatch struct {
 // Run shows a task until it has ended. It polls, so that it does not matter which process answers.
 func (c *taskWatch) Run(ctx context.Context, a *app) error {
 	return a.read(ctx, func(eng Engine) error {
-		t, err := a.task(ctx, eng.Tasks(), c.Task)
+		t, err := a.task(ctx, eng, c.Task)
 		if err != nil {
 			return err
 		}

@@ -24,8 +24,7 @@ type tokenCreate struct {
 	User    string   `help:"User of the bearer, whose budgets apply." placeholder:"USER"`
 	Agent   bool     `help:"For a program that a model controls: the token can neither approve nor resolve."`
 	Expires string   `help:"Expiry: a duration such as 12h or 90d, or a time such as 2027-01-31T00:00:00Z. Default: never." placeholder:"WHEN"`
-	DryRun  bool     `help:"Print what would be done, without doing it."`
-	outputFlags
+	actFlags
 }
 
 // expiry parses --expires. Zero: never.
@@ -131,42 +130,32 @@ func tokenColor(state string) color {
 }
 
 type tokenRevoke struct {
-	Token  string `arg:"" help:"Id, unique id prefix, or name."`
-	DryRun bool   `help:"Print what would be done, without doing it."`
-	Yes    bool   `short:"y" help:"Do not ask for confirmation."`
-	outputFlags
+	Token string `arg:"" help:"Id, unique id prefix, or name."`
+	deleteFlags
 }
 
 // Run revokes a token.
 func (c *tokenRevoke) Run(ctx context.Context, a *app) error {
-	if err := c.checkFields(engine.Token{}); err != nil {
-		return err
-	}
-	return a.with(ctx, writesAccess(c.DryRun), func(eng Engine) error {
+	return c.flags().act(ctx, a, engine.Token{}, func(eng Engine) error {
 		all, err := eng.Tokens().List(ctx)
 		if err != nil {
 			return err
 		}
-		var candidates []candidate
-		for _, t := range all {
+		t, err := pick(a.kind("token"), c.Token, all, func(t engine.Token) candidate {
 			one := candidate{id: string(t.ID), description: t.Name + ", " + t.State + ", of " + t.Org}
 			if t.State == engine.TokenLive {
 				one.name = t.Name // a revoked token of the same name is ignored
 			}
-			candidates = append(candidates, one)
-		}
-		id, err := a.kind("token").choose(c.Token, candidates)
+			return one
+		})
 		if err != nil {
 			return err
 		}
-		if c.DryRun {
-			a.message("would revoke %s permanently", id)
-			return nil
-		}
-		if err := a.confirm(ctx, c.Yes, "revoke "+id+" permanently?"); err != nil {
+		what := "revoke " + string(t.ID) + " permanently"
+		if ok, err := c.confirmed(ctx, a, what, what+"?"); !ok {
 			return err
 		}
-		gone, err := eng.Tokens().Revoke(ctx, perdure.TokenID(id), operator)
+		gone, err := eng.Tokens().Revoke(ctx, t.ID, operator)
 		if err != nil {
 			return err
 		}

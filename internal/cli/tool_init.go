@@ -17,8 +17,7 @@ type toolInit struct {
 	Name    string `arg:"" help:"Name of the tool and its folder: lower-case letters and digits, words separated by _."`
 	Class   string `help:"Effect class, for crash recovery: pure, idempotent or at_most_once (see perdure help effects)." placeholder:"CLASS" enum:"pure,idempotent,at_most_once" default:"idempotent"`
 	Replace string `help:"Build with this checkout of Perdure instead of a published version." placeholder:"DIR" type:"path"`
-	DryRun  bool   `help:"Print what would be done, without doing it."`
-	outputFlags
+	actFlags
 }
 
 // scaffolded is a folder with a new tool.

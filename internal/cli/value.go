@@ -47,8 +47,7 @@ type valueSet struct {
 	Name    string `arg:"" help:"Name of the value."`
 	Text    string `arg:"" help:"Content; @FILE reads it from a file, - from stdin. Everyone who can read the session can read it."`
 	New     bool   `help:"Fail if the name already exists."`
-	DryRun  bool   `help:"Print what would be done, without doing it."`
-	outputFlags
+	actFlags
 }
 
 // Run sets a value.
@@ -108,43 +107,27 @@ func (c *valueList) Run(ctx context.Context, a *app) error {
 type valueDelete struct {
 	Session string `arg:"" help:"Session: id, unique id prefix, title, or last."`
 	Name    string `arg:"" help:"Name of the value."`
-	DryRun  bool   `help:"Print what would be done, without doing it."`
-	Yes     bool   `short:"y" help:"Do not ask for confirmation."`
-	outputFlags
+	deleteFlags
 }
 
 // Run deletes a value.
 func (c *valueDelete) Run(ctx context.Context, a *app) error {
-	if err := c.checkFields(deletedOutput{}); err != nil {
-		return err
-	}
-	return a.onSession(ctx, c.Session, c.DryRun, func(eng Engine, s engine.Session) error {
-		return confirmedRemoval{a, c.outputFlags, c.DryRun, c.Yes}.run(ctx, "value", c.Name, func() error {
+	return c.flags().onSession(ctx, a, c.Session, deletedOutput{}, func(eng Engine, s engine.Session) error {
+		return c.remove(ctx, a, "value", c.Name, func() error {
 			return a.valueNotFound(s, "value", c.Name, eng.Values().Remove(ctx, s.ID, c.Name, nil))
 		})
 	})
 }
 
-// confirmedRemoval describes how a named thing is removed.
-type confirmedRemoval struct {
-	a        *app
-	out      outputFlags
-	dry, yes bool
-}
-
-// run asks for confirmation, removes the thing, and reports it.
-func (r confirmedRemoval) run(ctx context.Context, noun, name string, remove func() error) error {
-	what := noun + " " + r.a.oneLine(name, cellChars)
-	if r.dry {
-		r.a.message("would remove the %s", what)
-		return nil
-	}
-	if err := r.a.confirm(ctx, r.yes, "remove the "+what+" permanently?"); err != nil {
+// remove asks for confirmation, removes a named thing, and reports it.
+func (f deleteFlags) remove(ctx context.Context, a *app, noun, name string, remove func() error) error {
+	what := noun + " " + a.oneLine(name, cellChars)
+	if ok, err := f.confirmed(ctx, a, "remove the "+what, "remove the "+what+" permanently?"); !ok {
 		return err
 	}
 	if err := remove(); err != nil {
 		return err
 	}
-	r.a.message("removed the %s", what)
-	return r.out.showForPrograms(ctx, r.a, name, deletedOutput{name, true})
+	a.message("removed the %s", what)
+	return f.showForPrograms(ctx, a, name, deletedOutput{name, true})
 }

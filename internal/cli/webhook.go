@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,8 +29,7 @@ type webhookCreate struct {
 	Body    string   `help:"Content of a delivery: id (ids only) or snapshot (the full event)." placeholder:"BODY" enum:"id,snapshot" default:"id"`
 	Session string   `help:"Only events of this session." placeholder:"ID"`
 	Label   []string `help:"Only events of sessions with this label: KEY or KEY=VALUE. Repeatable; all must match." placeholder:"LABEL" sep:"none"`
-	DryRun  bool     `help:"Print what would be done, without doing it."`
-	outputFlags
+	actFlags
 }
 
 // Run creates a webhook and shows its secret, once.
@@ -110,8 +110,7 @@ type webhookChange struct {
 	Enable  bool     `help:"Enable the webhook: send new events and queued deliveries." xor:"on"`
 	Disable bool     `help:"Disable the webhook." xor:"on"`
 	Rotate  bool     `help:"Create a new secret and show it once. Deliveries are also signed with the old one for a day."`
-	DryRun  bool     `help:"Print what would be done, without doing it."`
-	outputFlags
+	actFlags
 }
 
 // change returns the change that the flags request.
@@ -193,8 +192,7 @@ func (c *webhookChange) Run(ctx context.Context, a *app) error {
 
 type webhookTest struct {
 	Webhook string `arg:"" help:"Id, unique id prefix, or URL."`
-	DryRun  bool   `help:"Print what would be done, without doing it."`
-	outputFlags
+	actFlags
 }
 
 // testTime is how long a ping may take, including its time in the queue.
@@ -203,20 +201,13 @@ const testTime = 30 * time.Second
 // Run sends a ping and waits for the result. It returns exit code 1 when the receiver did not
 // accept it.
 func (c *webhookTest) Run(ctx context.Context, a *app) error {
-	if err := c.checkFields(webhook.Delivery{}); err != nil {
-		return err
-	}
-	return a.with(ctx, writesAccess(c.DryRun), func(eng Engine) error {
-		w, err := a.webhook(ctx, eng, c.Webhook)
-		if err != nil {
-			return err
-		}
+	return c.onWebhook(ctx, a, c.Webhook, webhook.Delivery{}, func(eng Engine, w webhook.Webhook) error {
 		if c.DryRun {
 			a.message("would send a ping to %s", a.oneLine(w.URL, 300))
 			return nil
 		}
 		var d webhook.Delivery
-		err = turnIsRunning(ctx, eng, func(ctx context.Context) error {
+		err := turnIsRunning(ctx, eng, func(ctx context.Context) (err error) {
 			d, err = eng.Webhooks().Test(ctx, w.ID)
 			if err == nil {
 				d, err = testResult(ctx, eng, d)
@@ -302,38 +293,27 @@ func (c *webhookDeliveries) Run(ctx context.Context, a *app) error {
 type webhookRedeliver struct {
 	Webhook  string `arg:"" help:"Id, unique id prefix, or URL."`
 	Delivery string `arg:"" help:"Delivery: id or unique id prefix."`
-	DryRun   bool   `help:"Print what would be done, without doing it."`
-	outputFlags
+	actFlags
 }
 
 // Run queues a delivery again.
 func (c *webhookRedeliver) Run(ctx context.Context, a *app) error {
-	if err := c.checkFields(webhook.Delivery{}); err != nil {
-		return err
-	}
-	return a.with(ctx, writesAccess(c.DryRun), func(eng Engine) error {
-		w, err := a.webhook(ctx, eng, c.Webhook)
-		if err != nil {
-			return err
-		}
+	return c.onWebhook(ctx, a, c.Webhook, webhook.Delivery{}, func(eng Engine, w webhook.Webhook) error {
 		all, err := eng.Webhooks().Deliveries(ctx, w.ID, 0)
 		if err != nil {
 			return err
 		}
-		var candidates []candidate
-		for _, d := range all {
-			candidates = append(candidates, candidate{id: string(d.ID), description: d.Type + " " + string(d.State)})
-		}
-		id, err := a.kindBy("delivery", "webhook deliveries", string(w.ID)).choose(c.Delivery, candidates)
+		d, err := pick(a.kindBy("delivery", "webhook deliveries", string(w.ID)), c.Delivery, all, func(d webhook.Delivery) candidate {
+			return candidate{id: string(d.ID), description: d.Type + " " + string(d.State)}
+		})
 		if err != nil {
 			return err
 		}
 		if c.DryRun {
-			a.message("would send %s again to %s", id, a.oneLine(w.URL, 300))
+			a.message("would send %s again to %s", d.ID, a.oneLine(w.URL, 300))
 			return nil
 		}
-		d, err := eng.Webhooks().Redeliver(ctx, w.ID, perdure.WebhookDeliveryID(id))
-		if err != nil {
+		if d, err = eng.Webhooks().Redeliver(ctx, w.ID, d.ID); err != nil {
 			return err
 		}
 		a.message("queued %s; it is sent while %s serve or %s run is running on this data directory", d.ID, program,
@@ -344,26 +324,14 @@ func (c *webhookRedeliver) Run(ctx context.Context, a *app) error {
 
 type webhookDelete struct {
 	Webhook string `arg:"" help:"Id, unique id prefix, or URL."`
-	DryRun  bool   `help:"Print what would be done, without doing it."`
-	Yes     bool   `short:"y" help:"Do not ask for confirmation."`
-	outputFlags
+	deleteFlags
 }
 
 // Run deletes a webhook.
 func (c *webhookDelete) Run(ctx context.Context, a *app) error {
-	if err := c.checkFields(deletedOutput{}); err != nil {
-		return err
-	}
-	return a.with(ctx, writesAccess(c.DryRun), func(eng Engine) error {
-		w, err := a.webhook(ctx, eng, c.Webhook)
-		if err != nil {
-			return err
-		}
-		if c.DryRun {
-			a.message("would delete %s and its deliveries", w.ID)
-			return nil
-		}
-		if err := a.confirm(ctx, c.Yes, fmt.Sprintf("delete %s and its deliveries?", w.ID)); err != nil {
+	return c.flags().onWebhook(ctx, a, c.Webhook, deletedOutput{}, func(eng Engine, w webhook.Webhook) error {
+		what := fmt.Sprintf("delete %s and its deliveries", w.ID)
+		if ok, err := c.confirmed(ctx, a, what, what+"?"); !ok {
 			return err
 		}
 		if err := eng.Webhooks().Delete(ctx, w.ID); err != nil {
@@ -380,23 +348,19 @@ func (a *app) webhook(ctx context.Context, eng Engine, typed string) (webhook.We
 	if err != nil {
 		return webhook.Webhook{}, fmt.Errorf("list webhooks: %w", err)
 	}
-	var candidates []candidate
-	for _, w := range all {
-		candidates = append(candidates, candidate{id: string(w.ID), name: w.URL, description: w.URL})
-	}
-	id, err := a.kind("webhook").choose(typed, candidates)
+	w, err := pick(a.kind("webhook"), typed, all, func(w webhook.Webhook) candidate {
+		return candidate{id: string(w.ID), name: w.URL, description: w.URL}
+	})
 	if err != nil {
-		return webhook.Webhook{}, err
+		return w, err
 	}
-	return eng.Webhooks().Get(ctx, perdure.WebhookID(id))
+	return eng.Webhooks().Get(ctx, w.ID)
 }
 
 // describeEvents describes what a webhook sends.
 func describeEvents(w webhook.Webhook) string {
 	what := strings.Join(w.Types, " ")
-	if what == "" {
-		what = "everything"
-	}
+	what = cmp.Or(what, "everything")
 	if w.Session != "" {
 		what += " of " + string(w.Session)
 	}

@@ -7,6 +7,7 @@ package settings
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -102,9 +103,7 @@ func Load(files Files, profile string) (map[string]Setting, []Problem) {
 	user, faults := read(files.User, false)
 	project, more := read(files.Project, true)
 	faults = append(faults, more...)
-	if profile == "" {
-		profile = user.profile
-	}
+	profile = cmp.Or(profile, user.profile)
 	if profile != "" && !slices.Contains(user.names, profile) && !slices.Contains(project.names, profile) {
 		faults = append(faults, Problem{
 			Origin: "profile " + profile, Message: "unknown profile",
