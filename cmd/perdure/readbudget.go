@@ -11,70 +11,53 @@ import (
 // readerBudgets implements engine.Budgets for reader.
 type readerBudgets struct {
 	engine.Budgets
-	*reader
+	readerNoun[engine.Budgets]
 }
 
-// Budgets implements engine.Engine.
-func (r *reader) Budgets() engine.Budgets { return readerBudgets{r.remoteEngine.Budgets(), r} }
+func (r *reader) Budgets() engine.Budgets {
+	return readerBudgets{r.remoteEngine.Budgets(), nounOf(r, engine.Engine.Budgets)}
+}
 
-// List implements engine.Engine.
 func (r readerBudgets) List(ctx context.Context, f engine.BudgetFilter) ([]budget.Standing, error) {
-	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]budget.Standing,
-		error) {
-		return eng.Budgets().List(ctx, f)
-	})
+	return ask1(ctx, r.readerNoun, engine.Budgets.List, f)
 }
 
-// Entries implements engine.Engine.
 func (r readerBudgets) Entries(ctx context.Context, id perdure.BudgetID, limit int) ([]budget.Entry, error) {
-	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]budget.Entry, error) {
-		return eng.Budgets().Entries(ctx, id, limit)
-	})
+	return ask2(ctx, r.readerNoun, engine.Budgets.Entries, id, limit)
 }
 
-// Check implements engine.Engine.
 func (r readerBudgets) Check(ctx context.Context, id perdure.SessionID) (budget.Report, error) {
-	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) (budget.Report,
-		error) {
-		return eng.Budgets().Check(ctx, id)
-	})
+	return ask1(ctx, r.readerNoun, engine.Budgets.Check, id)
 }
 
-// Costs implements engine.Engine.
 func (r readerBudgets) Costs(ctx context.Context, q engine.CostQuery) (engine.CostReport, error) {
-	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) (engine.CostReport,
-		error) {
-		return eng.Budgets().Costs(ctx, q)
-	})
+	return ask1(ctx, r.readerNoun, engine.Budgets.Costs, q)
 }
 
 // readerAudit implements engine.Audit for reader.
 type readerAudit struct {
 	engine.Audit
-	*reader
+	readerNoun[engine.Audit]
 }
 
-// Audit implements engine.Engine.
-func (r *reader) Audit() engine.Audit { return readerAudit{r.remoteEngine.Audit(), r} }
+func (r *reader) Audit() engine.Audit {
+	return readerAudit{r.remoteEngine.Audit(), nounOf(r, engine.Engine.Audit)}
+}
 
-// List implements engine.Audit.
 func (r readerAudit) List(ctx context.Context, q engine.AuditQuery) ([]engine.AuditEntry, error) {
-	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]engine.AuditEntry,
-		error) {
-		return eng.Audit().List(ctx, q)
-	})
+	return ask1(ctx, r.readerNoun, engine.Audit.List, q)
 }
 
 // readerTokens implements engine.Tokens for reader.
 type readerTokens struct {
 	engine.Tokens
-	*reader
+	readerNoun[engine.Tokens]
 }
 
-// Tokens implements engine.Engine.
-func (r *reader) Tokens() engine.Tokens { return readerTokens{r.remoteEngine.Tokens(), r} }
+func (r *reader) Tokens() engine.Tokens {
+	return readerTokens{r.remoteEngine.Tokens(), nounOf(r, engine.Engine.Tokens)}
+}
 
-// List implements engine.Tokens.
 func (r readerTokens) List(ctx context.Context) ([]engine.Token, error) {
-	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]engine.Token, error) { return eng.Tokens().List(ctx) })
+	return ask0(ctx, r.readerNoun, engine.Tokens.List)
 }

@@ -9,91 +9,63 @@ import (
 // readerAgents implements engine.Agents for reader.
 type readerAgents struct {
 	engine.Agents
-	*reader
+	readerNoun[engine.Agents]
 }
 
-// Agents implements engine.Engine.
-func (r *reader) Agents() engine.Agents { return readerAgents{r.remoteEngine.Agents(), r} }
+func (r *reader) Agents() engine.Agents {
+	return readerAgents{r.remoteEngine.Agents(), nounOf(r, engine.Engine.Agents)}
+}
 
-// List implements engine.Agents.
 func (r readerAgents) List(ctx context.Context) ([]engine.AgentEntry, error) {
-	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]engine.AgentEntry,
-		error) {
-		return eng.Agents().List(ctx)
-	})
+	return ask0(ctx, r.readerNoun, engine.Agents.List)
 }
 
-// Get implements engine.Agents.
 func (r readerAgents) Get(ctx context.Context, id string) (engine.AgentEntry, error) {
-	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) (engine.AgentEntry,
-		error) {
-		return eng.Agents().Get(ctx, id)
-	})
+	return ask1(ctx, r.readerNoun, engine.Agents.Get, id)
 }
 
-// Effective implements engine.Agents.
 func (r readerAgents) Effective(ctx context.Context, id string) (engine.EffectiveAgent, error) {
-	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) (engine.EffectiveAgent, error) {
-		return eng.Agents().Effective(ctx, id)
-	})
+	return ask1(ctx, r.readerNoun, engine.Agents.Effective, id)
 }
 
-// Versions implements engine.Agents.
 func (r readerAgents) Versions(ctx context.Context, id string, limit int) ([]engine.AgentEntry, error) {
-	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]engine.AgentEntry, error) {
-		return eng.Agents().Versions(ctx, id, limit)
-	})
+	return ask2(ctx, r.readerNoun, engine.Agents.Versions, id, limit)
 }
 
 // readerHarnesses implements engine.Harnesses for reader.
 type readerHarnesses struct {
 	engine.Harnesses
-	*reader
+	readerNoun[engine.Harnesses]
 }
 
-// Harnesses implements engine.Engine.
-func (r *reader) Harnesses() engine.Harnesses { return readerHarnesses{r.remoteEngine.Harnesses(), r} }
+func (r *reader) Harnesses() engine.Harnesses {
+	return readerHarnesses{r.remoteEngine.Harnesses(), nounOf(r, engine.Engine.Harnesses)}
+}
 
-// List implements engine.Harnesses.
 func (r readerHarnesses) List(ctx context.Context) ([]engine.HarnessEntry, error) {
-	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]engine.HarnessEntry,
-		error) {
-		return eng.Harnesses().List(ctx)
-	})
+	return ask0(ctx, r.readerNoun, engine.Harnesses.List)
 }
 
-// Get implements engine.Harnesses.
 func (r readerHarnesses) Get(ctx context.Context, id string) (engine.HarnessEntry, error) {
-	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) (engine.HarnessEntry,
-		error) {
-		return eng.Harnesses().Get(ctx, id)
-	})
+	return ask1(ctx, r.readerNoun, engine.Harnesses.Get, id)
 }
 
-// Versions implements engine.Harnesses.
 func (r readerHarnesses) Versions(ctx context.Context, id string, limit int) ([]engine.HarnessEntry, error) {
-	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]engine.HarnessEntry, error) {
-		return eng.Harnesses().Versions(ctx, id, limit)
-	})
+	return ask2(ctx, r.readerNoun, engine.Harnesses.Versions, id, limit)
 }
 
 // readerConnections implements engine.Connections for reader.
 type readerConnections struct {
 	engine.Connections
-	*reader
+	readerNoun[engine.Connections]
 }
 
-// Connections implements engine.Engine.
 func (r *reader) Connections() engine.Connections {
-	return readerConnections{r.remoteEngine.Connections(), r}
+	return readerConnections{r.remoteEngine.Connections(), nounOf(r, engine.Engine.Connections)}
 }
 
-// List implements engine.Connections.
 func (r readerConnections) List(ctx context.Context) ([]engine.Connection, error) {
-	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]engine.Connection,
-		error) {
-		return eng.Connections().List(ctx)
-	})
+	return ask0(ctx, r.readerNoun, engine.Connections.List)
 }
 
 // Test implements engine.Connections. Unlike other reads it has no time limit with the
@@ -109,10 +81,6 @@ func (r readerConnections) Test(ctx context.Context, name string) (engine.Connec
 	return st.Connections().Test(ctx, name)
 }
 
-// Providers implements engine.Connections.
 func (r readerConnections) Providers(ctx context.Context) ([]engine.Provider, error) {
-	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]engine.Provider,
-		error) {
-		return eng.Connections().Providers(ctx)
-	})
+	return ask0(ctx, r.readerNoun, engine.Connections.Providers)
 }

@@ -97,6 +97,29 @@ func ask[T any](ctx context.Context, r *reader,
 	return read(ctx, st)
 }
 
+// readerNoun is a noun of a reader.
+type readerNoun[N any] struct {
+	*reader
+	of func(engine.Engine) N
+}
+
+func nounOf[N any](r *reader, of func(engine.Engine) N) readerNoun[N] { return readerNoun[N]{r, of} }
+
+// ask0 is ask for a method of a noun without arguments.
+func ask0[N, T any](ctx context.Context, r readerNoun[N], read func(N, context.Context) (T, error)) (T, error) {
+	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) (T, error) { return read(r.of(eng), ctx) })
+}
+
+// ask1 is ask for a method of a noun with one argument.
+func ask1[N, A, T any](ctx context.Context, r readerNoun[N], read func(N, context.Context, A) (T, error), a A) (T, error) {
+	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) (T, error) { return read(r.of(eng), ctx, a) })
+}
+
+// ask2 is ask for a method of a noun with two arguments.
+func ask2[N, A, B, T any](ctx context.Context, r readerNoun[N], read func(N, context.Context, A, B) (T, error), a A, b B) (T, error) {
+	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) (T, error) { return read(r.of(eng), ctx, a, b) })
+}
+
 // holderResponds reports whether to use the holder. A holder that has not responded yet, or has
 // failed, must first respond to a request.
 func (r *reader) holderResponds(ctx context.Context) bool {
@@ -159,42 +182,34 @@ func (r *reader) openStore(ctx context.Context) (*localEngine, error) {
 // readerSessions implements engine.Sessions for reader.
 type readerSessions struct {
 	engine.Sessions
-	*reader
+	readerNoun[engine.Sessions]
 }
 
-// Sessions implements engine.Engine.
-func (r *reader) Sessions() engine.Sessions { return readerSessions{r.remoteEngine.Sessions(), r} }
+func (r *reader) Sessions() engine.Sessions {
+	return readerSessions{r.remoteEngine.Sessions(), nounOf(r, engine.Engine.Sessions)}
+}
 
-// Get implements engine.Sessions.
 func (r readerSessions) Get(ctx context.Context, id perdure.SessionID) (engine.Session, error) {
-	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) (engine.Session,
-		error) {
-		return eng.Sessions().Get(ctx, id)
-	})
+	return ask1(ctx, r.readerNoun, engine.Sessions.Get, id)
 }
 
-// List implements engine.Sessions.
 func (r readerSessions) List(ctx context.Context, limit int) ([]engine.Session, error) {
-	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]engine.Session, error) {
-		return eng.Sessions().List(ctx, limit)
-	})
+	return ask1(ctx, r.readerNoun, engine.Sessions.List, limit)
 }
 
-// ListWhere implements engine.Sessions.
 func (r readerSessions) ListWhere(ctx context.Context, f engine.SessionFilter) ([]engine.Session, error) {
-	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]engine.Session, error) {
-		return eng.Sessions().ListWhere(ctx, f)
-	})
+	return ask1(ctx, r.readerNoun, engine.Sessions.ListWhere, f)
 }
 
 // readerArchives implements engine.Archives for reader.
 type readerArchives struct {
 	engine.Archives
-	*reader
+	readerNoun[engine.Archives]
 }
 
-// Archives implements engine.Engine.
-func (r *reader) Archives() engine.Archives { return readerArchives{r.remoteEngine.Archives(), r} }
+func (r *reader) Archives() engine.Archives {
+	return readerArchives{r.remoteEngine.Archives(), nounOf(r, engine.Engine.Archives)}
+}
 
 // Export implements engine.Archives. It buffers the export, because the holder may go away in the
 // middle.
@@ -210,7 +225,6 @@ func (r readerArchives) Export(ctx context.Context, id perdure.SessionID, w io.W
 	return err
 }
 
-// Events implements engine.Journal.
 func (r *reader) Events(ctx context.Context, id perdure.SessionID, after int64, limit int) ([]perdure.Event, error) {
 	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]perdure.Event, error) {
 		return eng.Events(ctx, id, after, limit)
@@ -220,43 +234,35 @@ func (r *reader) Events(ctx context.Context, id perdure.SessionID, after int64, 
 // readerCalls implements engine.Calls for reader.
 type readerCalls struct {
 	engine.Calls
-	*reader
+	readerNoun[engine.Calls]
 }
 
-// Calls implements engine.Engine.
-func (r *reader) Calls() engine.Calls { return readerCalls{r.remoteEngine.Calls(), r} }
+func (r *reader) Calls() engine.Calls {
+	return readerCalls{r.remoteEngine.Calls(), nounOf(r, engine.Engine.Calls)}
+}
 
-// List implements engine.Calls.
 func (r readerCalls) List(ctx context.Context, id perdure.SessionID) ([]perdure.Call, error) {
-	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]perdure.Call,
-		error) {
-		return eng.Calls().List(ctx, id)
-	})
+	return ask1(ctx, r.readerNoun, engine.Calls.List, id)
 }
 
 // readerTasks implements engine.Tasks for reader.
 type readerTasks struct {
 	engine.Tasks
-	*reader
+	readerNoun[engine.Tasks]
 }
 
-// Tasks implements engine.Engine.
-func (r *reader) Tasks() engine.Tasks { return readerTasks{r.remoteEngine.Tasks(), r} }
+func (r *reader) Tasks() engine.Tasks {
+	return readerTasks{r.remoteEngine.Tasks(), nounOf(r, engine.Engine.Tasks)}
+}
 
-// Get implements engine.Tasks.
 func (r readerTasks) Get(ctx context.Context, id perdure.TaskID) (perdure.Task, error) {
-	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) (perdure.Task, error) { return eng.Tasks().Get(ctx, id) })
+	return ask1(ctx, r.readerNoun, engine.Tasks.Get, id)
 }
 
-// List implements engine.Tasks.
 func (r readerTasks) List(ctx context.Context, id perdure.SessionID) ([]perdure.Task, error) {
-	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]perdure.Task,
-		error) {
-		return eng.Tasks().List(ctx, id)
-	})
+	return ask1(ctx, r.readerNoun, engine.Tasks.List, id)
 }
 
-// Log implements engine.Tasks.
 func (r readerTasks) Log(ctx context.Context, id perdure.TaskID, offset int64, max int) (engine.Log, error) {
 	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) (engine.Log, error) {
 		return eng.Tasks().Log(ctx, id, offset, max)
@@ -266,28 +272,21 @@ func (r readerTasks) Log(ctx context.Context, id perdure.TaskID, offset int64, m
 // readerApprovals implements engine.Approvals for reader.
 type readerApprovals struct {
 	engine.Approvals
-	*reader
+	readerNoun[engine.Approvals]
 }
 
-// Approvals implements engine.Engine.
-func (r *reader) Approvals() engine.Approvals { return readerApprovals{r.remoteEngine.Approvals(), r} }
+func (r *reader) Approvals() engine.Approvals {
+	return readerApprovals{r.remoteEngine.Approvals(), nounOf(r, engine.Engine.Approvals)}
+}
 
-// List implements engine.Approvals.
 func (r readerApprovals) List(ctx context.Context, filter engine.ApprovalFilter) ([]perdure.Approval, error) {
-	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]perdure.Approval, error) {
-		return eng.Approvals().List(ctx, filter)
-	})
+	return ask1(ctx, r.readerNoun, engine.Approvals.List, filter)
 }
 
-// Get implements engine.Approvals.
 func (r readerApprovals) Get(ctx context.Context, id perdure.ApprovalID) (perdure.Approval, error) {
-	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) (perdure.Approval,
-		error) {
-		return eng.Approvals().Get(ctx, id)
-	})
+	return ask1(ctx, r.readerNoun, engine.Approvals.Get, id)
 }
 
-// Messages implements engine.Tasks.
 func (r readerTasks) Messages(ctx context.Context, id perdure.TaskID, after perdure.TaskMessageID,
 	limit int) ([]perdure.TaskMessage, error) {
 	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]perdure.TaskMessage, error) {
@@ -298,51 +297,35 @@ func (r readerTasks) Messages(ctx context.Context, id perdure.TaskID, after perd
 // readerSchedules implements engine.Schedules for reader.
 type readerSchedules struct {
 	engine.Schedules
-	*reader
+	readerNoun[engine.Schedules]
 }
 
-// Schedules implements engine.Engine.
-func (r *reader) Schedules() engine.Schedules { return readerSchedules{r.remoteEngine.Schedules(), r} }
+func (r *reader) Schedules() engine.Schedules {
+	return readerSchedules{r.remoteEngine.Schedules(), nounOf(r, engine.Engine.Schedules)}
+}
 
-// Get implements engine.Schedules.
 func (r readerSchedules) Get(ctx context.Context, id perdure.ScheduleID) (perdure.Schedule, error) {
-	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) (perdure.Schedule,
-		error) {
-		return eng.Schedules().Get(ctx, id)
-	})
+	return ask1(ctx, r.readerNoun, engine.Schedules.Get, id)
 }
 
-// List implements engine.Schedules.
 func (r readerSchedules) List(ctx context.Context, id perdure.SessionID) ([]perdure.Schedule, error) {
-	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]perdure.Schedule, error) {
-		return eng.Schedules().List(ctx, id)
-	})
+	return ask1(ctx, r.readerNoun, engine.Schedules.List, id)
 }
 
-// NextFires implements engine.Schedules.
 func (r readerSchedules) NextFires(ctx context.Context, id perdure.ScheduleID, n int) ([]engine.NextFire, error) {
-	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]engine.NextFire, error) {
-		return eng.Schedules().NextFires(ctx, id, n)
-	})
+	return ask2(ctx, r.readerNoun, engine.Schedules.NextFires, id, n)
 }
 
-// Fires implements engine.Schedules.
 func (r readerSchedules) Fires(ctx context.Context, id perdure.ScheduleID, limit int) ([]perdure.Fire, error) {
-	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]perdure.Fire, error) {
-		return eng.Schedules().Fires(ctx, id, limit)
-	})
+	return ask2(ctx, r.readerNoun, engine.Schedules.Fires, id, limit)
 }
 
 // Backfill implements engine.Schedules, as far as it reads: a dry run.
 func (r readerSchedules) Backfill(ctx context.Context, id perdure.ScheduleID, of engine.TimeRange) ([]perdure.Fire, error) {
 	of.DryRun = true
-	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]perdure.Fire,
-		error) {
-		return eng.Schedules().Backfill(ctx, id, of)
-	})
+	return ask2(ctx, r.readerNoun, engine.Schedules.Backfill, id, of)
 }
 
-// Close implements cli.Engine.
 func (r *reader) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

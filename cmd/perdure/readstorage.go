@@ -10,20 +10,19 @@ import (
 // readerFiles implements engine.Files for reader.
 type readerFiles struct {
 	engine.Files
-	*reader
+	readerNoun[engine.Files]
 }
 
-// Files implements engine.Engine.
-func (r *reader) Files() engine.Files { return readerFiles{r.remoteEngine.Files(), r} }
+func (r *reader) Files() engine.Files {
+	return readerFiles{r.remoteEngine.Files(), nounOf(r, engine.Engine.Files)}
+}
 
-// Get implements engine.Files.
 func (r readerFiles) Get(ctx context.Context, id perdure.SessionID, path string, content bool) (engine.File, error) {
 	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) (engine.File, error) {
 		return eng.Files().Get(ctx, id, path, content)
 	})
 }
 
-// List implements engine.Files.
 func (r readerFiles) List(ctx context.Context, id perdure.SessionID, dir string, deep bool) ([]engine.File, error) {
 	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]engine.File, error) {
 		return eng.Files().List(ctx, id, dir, deep)
@@ -33,63 +32,49 @@ func (r readerFiles) List(ctx context.Context, id perdure.SessionID, dir string,
 // readerValues implements engine.Values for reader.
 type readerValues struct {
 	engine.Values
-	*reader
+	readerNoun[engine.Values]
 }
 
-// Values implements engine.Engine.
-func (r *reader) Values() engine.Values { return readerValues{r.remoteEngine.Values(), r} }
+func (r *reader) Values() engine.Values {
+	return readerValues{r.remoteEngine.Values(), nounOf(r, engine.Engine.Values)}
+}
 
-// Get implements engine.Values.
 func (r readerValues) Get(ctx context.Context, id perdure.SessionID, key string) (engine.Value, error) {
-	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) (engine.Value,
-		error) {
-		return eng.Values().Get(ctx, id, key)
-	})
+	return ask2(ctx, r.readerNoun, engine.Values.Get, id, key)
 }
 
-// List implements engine.Values.
 func (r readerValues) List(ctx context.Context, id perdure.SessionID, prefix string) ([]engine.ValueStat, error) {
-	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]engine.ValueStat, error) {
-		return eng.Values().List(ctx, id, prefix)
-	})
+	return ask2(ctx, r.readerNoun, engine.Values.List, id, prefix)
 }
 
 // readerSecrets implements engine.Secrets for reader.
 type readerSecrets struct {
 	engine.Secrets
-	*reader
+	readerNoun[engine.Secrets]
 }
 
-// Secrets implements engine.Engine.
-func (r *reader) Secrets() engine.Secrets { return readerSecrets{r.remoteEngine.Secrets(), r} }
+func (r *reader) Secrets() engine.Secrets {
+	return readerSecrets{r.remoteEngine.Secrets(), nounOf(r, engine.Engine.Secrets)}
+}
 
-// List implements engine.Secrets.
 func (r readerSecrets) List(ctx context.Context, id perdure.SessionID) ([]engine.Secret, error) {
-	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]engine.Secret,
-		error) {
-		return eng.Secrets().List(ctx, id)
-	})
+	return ask1(ctx, r.readerNoun, engine.Secrets.List, id)
 }
 
 // readerResources implements engine.Resources for reader.
 type readerResources struct {
 	engine.Resources
-	*reader
+	readerNoun[engine.Resources]
 }
 
-// Resources implements engine.Engine.
-func (r *reader) Resources() engine.Resources { return readerResources{r.remoteEngine.Resources(), r} }
+func (r *reader) Resources() engine.Resources {
+	return readerResources{r.remoteEngine.Resources(), nounOf(r, engine.Engine.Resources)}
+}
 
-// List implements engine.Resources.
 func (r readerResources) List(ctx context.Context, id perdure.SessionID) ([]engine.SessionResource, error) {
-	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]engine.SessionResource, error) {
-		return eng.Resources().List(ctx, id)
-	})
+	return ask1(ctx, r.readerNoun, engine.Resources.List, id)
 }
 
-// Get implements engine.Resources.
 func (r readerResources) Get(ctx context.Context, id perdure.SessionID, resource string) (engine.SessionResource, error) {
-	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) (engine.SessionResource, error) {
-		return eng.Resources().Get(ctx, id, resource)
-	})
+	return ask2(ctx, r.readerNoun, engine.Resources.Get, id, resource)
 }

@@ -17,31 +17,21 @@ func shown(disclosure string) func(perdure.Event) perdure.Event {
 // readerWebhooks implements engine.Webhooks for reader.
 type readerWebhooks struct {
 	engine.Webhooks
-	*reader
+	readerNoun[engine.Webhooks]
 }
 
-// Webhooks implements engine.Engine.
-func (r *reader) Webhooks() engine.Webhooks { return readerWebhooks{r.remoteEngine.Webhooks(), r} }
+func (r *reader) Webhooks() engine.Webhooks {
+	return readerWebhooks{r.remoteEngine.Webhooks(), nounOf(r, engine.Engine.Webhooks)}
+}
 
-// Get implements engine.Webhooks.
 func (r readerWebhooks) Get(ctx context.Context, id perdure.WebhookID) (webhook.Webhook, error) {
-	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) (webhook.Webhook,
-		error) {
-		return eng.Webhooks().Get(ctx, id)
-	})
+	return ask1(ctx, r.readerNoun, engine.Webhooks.Get, id)
 }
 
-// List implements engine.Webhooks.
 func (r readerWebhooks) List(ctx context.Context) ([]webhook.Webhook, error) {
-	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]webhook.Webhook,
-		error) {
-		return eng.Webhooks().List(ctx)
-	})
+	return ask0(ctx, r.readerNoun, engine.Webhooks.List)
 }
 
-// Deliveries implements engine.Webhooks.Deliveries.
 func (r readerWebhooks) Deliveries(ctx context.Context, id perdure.WebhookID, limit int) ([]webhook.Delivery, error) {
-	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]webhook.Delivery, error) {
-		return eng.Webhooks().Deliveries(ctx, id, limit)
-	})
+	return ask2(ctx, r.readerNoun, engine.Webhooks.Deliveries, id, limit)
 }
