@@ -16,19 +16,12 @@ type OfAgent struct {
 	ID string `path:"agent" example:"helper" doc:"The id of a stored agent, or a name. A name matches an agent given in the program's configuration first, then a stored agent that is not deleted."`
 }
 
-type oneAgent struct{ Body engine.AgentEntry }
-
-type effectiveAgent struct{ Body engine.EffectiveAgent }
-
 // newAgent is the body of an agent's write: its overlay, and the harness on which it is based.
 type newAgent struct {
 	ID      perdure.AgentID   `json:"id,omitempty" doc:"For a new agent: the id, for callers that generate ids."`
 	Harness perdure.HarnessID `json:"harness_id,omitempty" doc:"The harness from which the agent inherits. Without it, the agent inherits nothing."`
 	agent.Overlay
 }
-
-// taggedAgent is an agent as stored by a write.
-type taggedAgent struct{ Body engine.AgentEntry }
 
 // ofConnection is the path of a connection.
 type ofConnection struct {
@@ -38,23 +31,19 @@ type ofConnection struct {
 // connectionAct is the body of a connection test.
 type connectionAct struct{}
 
-type oneConnection struct{ Body engine.Connection }
-
 // agentOperations registers the operations on agents, connections and providers.
 func (a *API) agentOperations() {
 	missing := []int{http.StatusNotFound}
 	read(a, operation{id: "list-agents", path: "/v1/agents", policy: reads, summary: "List agents: those given in the configuration, and stored ones"}, a.listAgents)
 	read(a, operation{id: "get-agent", path: "/v1/agents/{agent}", policy: reads, summary: "Show an agent", errors: missing},
-		func(ctx context.Context, in *OfAgent) (*oneAgent, error) {
-			one, err := a.cfg.Engine.Agents().Get(ctx, in.ID)
-			return &oneAgent{Body: one}, err
+		func(ctx context.Context, in *OfAgent) (*single[engine.AgentEntry], error) {
+			return singleOf(a.cfg.Engine.Agents().Get(ctx, in.ID))
 		})
 	read(a, operation{
 		id: "get-effective-agent", path: "/v1/agents/{agent}/effective", policy: reads, summary: "Show an agent merged with its harnesses, as a new session would use it",
 		errors: append(missing, http.StatusConflict),
-	}, func(ctx context.Context, in *OfAgent) (*effectiveAgent, error) {
-		one, err := a.cfg.Engine.Agents().Effective(ctx, in.ID)
-		return &effectiveAgent{Body: one}, err
+	}, func(ctx context.Context, in *OfAgent) (*single[engine.EffectiveAgent], error) {
+		return singleOf(a.cfg.Engine.Agents().Effective(ctx, in.ID))
 	})
 	read(a, operation{
 		id: "list-agent-versions", path: "/v1/agents/{agent}/versions", policy: reads, summary: "List the versions of an agent, newest first", errors: missing,
@@ -70,9 +59,8 @@ func (a *API) agentOperations() {
 	read(a, operation{id: "list-connections", path: "/v1/connections", policy: reads, summary: "List the connections to servers whose tools agents may use, by name"}, a.listConnections)
 	write(a, operation{
 		id: "test-connection", path: "/v1/connections/{connection}/test", policy: administers, class: takesTime, summary: "Test a connection: list the server's tools again, starting the server if necessary", errors: missing,
-	}, body[connectionAct]{optional: true}, func(ctx context.Context, in *ofConnection, _ connectionAct) (*oneConnection, error) {
-		c, err := a.cfg.Engine.Connections().Test(ctx, in.Name)
-		return &oneConnection{Body: c}, err
+	}, body[connectionAct]{optional: true}, func(ctx context.Context, in *ofConnection, _ connectionAct) (*single[engine.Connection], error) {
+		return singleOf(a.cfg.Engine.Connections().Test(ctx, in.Name))
 	})
 	read(a, operation{id: "list-providers", path: "/v1/providers", policy: reads, summary: "List model providers, by name"}, a.listProviders)
 }
@@ -108,7 +96,7 @@ func (a *API) listAgentVersions(ctx context.Context, in *struct {
 func (a *API) putAgent(ctx context.Context, in *struct {
 	OfAgent
 	Conditions
-}, b newAgent) (*taggedAgent, error) {
+}, b newAgent) (*single[engine.AgentEntry], error) {
 	if err := b.Check(); err != nil {
 		return nil, wrongAgent(err)
 	}
@@ -120,7 +108,7 @@ func (a *API) putAgent(ctx context.Context, in *struct {
 		w.Version = version
 		return a.cfg.Engine.Agents().Put(ctx, w)
 	}})
-	return &taggedAgent{put}, err
+	return &single[engine.AgentEntry]{put}, err
 }
 
 func (a *API) storedAgents() resourceHandler[engine.AgentEntry] {

@@ -21,8 +21,6 @@ type ofApproval struct {
 	ID perdure.ApprovalID `path:"id" example:"appr_019aa0000000700080000000000000aa" doc:"The approval."`
 }
 
-type oneApproval struct{ Body perdure.Approval }
-
 // approving is the body of an approval (AP4, AP5).
 type approving struct {
 	ArgsDigest string          `json:"args_digest,omitempty" doc:"The args_digest that the caller reviewed. If the arguments have another digest, the approval is refused."`
@@ -42,9 +40,8 @@ func (a *API) approvalOperations() {
 	}, a.listApprovals)
 	read(a, operation{
 		id: "get-approval", path: "/v1/approvals/{id}", policy: reads, summary: "Show an approval", errors: []int{http.StatusNotFound},
-	}, func(ctx context.Context, in *ofApproval) (*oneApproval, error) {
-		found, err := a.cfg.Engine.Approvals().Get(ctx, in.ID)
-		return &oneApproval{Body: found}, err
+	}, func(ctx context.Context, in *ofApproval) (*single[perdure.Approval], error) {
+		return singleOf(a.cfg.Engine.Approvals().Get(ctx, in.ID))
 	})
 	write(a, operation{
 		id: "approve", path: "/v1/approvals/{id}/approve", policy: approves, summary: "Approve a call", errors: []int{http.StatusNotFound},
@@ -94,24 +91,24 @@ func approvalInList(p perdure.Approval) perdure.Approval {
 	return p
 }
 
-func (a *API) approve(ctx context.Context, in *ofApproval, body approving) (*oneApproval, error) {
+func (a *API) approve(ctx context.Context, in *ofApproval, body approving) (*single[perdure.Approval], error) {
 	if len(body.Args) > 0 && !bytes.HasPrefix(body.Args, []byte("{")) {
 		return nil, invalid("/args", "must be an object; omit it to approve the arguments unchanged")
 	}
 	return a.decide(ctx, in.ID, perdure.Verdict{Approve: true, Note: body.Note, ArgsHash: body.ArgsDigest, Args: body.Args})
 }
 
-func (a *API) deny(ctx context.Context, in *ofApproval, body denying) (*oneApproval, error) {
+func (a *API) deny(ctx context.Context, in *ofApproval, body denying) (*single[perdure.Approval], error) {
 	return a.decide(ctx, in.ID, perdure.Verdict{Note: body.Note, ArgsHash: body.ArgsDigest})
 }
 
 // decide records the caller's verdict. If a request with an idempotency key was started before and
 // its verdict is already recorded, the response is the current approval.
-func (a *API) decide(ctx context.Context, id perdure.ApprovalID, v perdure.Verdict) (*oneApproval, error) {
+func (a *API) decide(ctx context.Context, id perdure.ApprovalID, v perdure.Verdict) (*single[perdure.Approval], error) {
 	v.By = requestOf(ctx).actor
 	decided, refused := a.cfg.Engine.Approvals().Decide(ctx, id, v)
 	if refused == nil || !(errors.Is(refused, perdure.Conflict) && requestOf(ctx).repeated) {
-		return &oneApproval{Body: decided}, refused
+		return &single[perdure.Approval]{decided}, refused
 	}
 	decided, err := a.cfg.Engine.Approvals().Get(ctx, id)
 	want := perdure.ApprovalDenied
@@ -121,5 +118,5 @@ func (a *API) decide(ctx context.Context, id perdure.ApprovalID, v perdure.Verdi
 	if err == nil && (decided.State != want || decided.DecidedBy != v.By || decided.Note != v.Note) {
 		err = refused
 	}
-	return &oneApproval{Body: decided}, err
+	return &single[perdure.Approval]{decided}, err
 }

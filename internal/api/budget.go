@@ -48,12 +48,6 @@ type OfBudget struct {
 	ID perdure.BudgetID `path:"budget" example:"bdgt_019aa0000000700080000000000000aa" doc:"The budget."`
 }
 
-type oneBudget struct{ Body budget.Standing }
-
-type oneReport struct{ Body budget.Report }
-
-type oneCosts struct{ Body engine.CostReport }
-
 func (a *API) budgetOperations() {
 	read(a, operation{id: "list-budgets", path: "/v1/budgets", policy: reads, summary: "List budgets with their current standing"},
 		func(ctx context.Context, in *struct {
@@ -91,9 +85,8 @@ func (a *API) budgetOperations() {
 	})
 	read(a, operation{
 		id: "check-budgets", path: "/v1/sessions/{id}/budgets", policy: reads, summary: "Report the standing of all budgets of a session", errors: []int{http.StatusNotFound},
-	}, func(ctx context.Context, in *OfSession) (*oneReport, error) {
-		report, err := a.cfg.Engine.Budgets().Check(ctx, in.ID)
-		return &oneReport{Body: report}, err
+	}, func(ctx context.Context, in *OfSession) (*single[budget.Report], error) {
+		return singleOf(a.cfg.Engine.Budgets().Check(ctx, in.ID))
 	})
 	read(a, operation{
 		id: "get-costs", path: "/v1/costs", policy: reads, summary: "Report usage and costs",
@@ -101,9 +94,8 @@ func (a *API) budgetOperations() {
 		Group   string            `query:"group" enum:"session,agent,model,tool,schedule,day" doc:"One line for each of these; default session. The line of a schedule contains the turns started by its fires and by the delivery of its runs."`
 		Session perdure.SessionID `query:"session" doc:"Only this session and its subagents."`
 		Since   time.Time         `query:"since" doc:"Only usage from this time on."`
-	}) (*oneCosts, error) {
-		report, err := a.cfg.Engine.Budgets().Costs(ctx, engine.CostQuery{Group: in.Group, Session: in.Session, Since: in.Since})
-		return &oneCosts{Body: report}, err
+	}) (*single[engine.CostReport], error) {
+		return singleOf(a.cfg.Engine.Budgets().Costs(ctx, engine.CostQuery{Group: in.Group, Session: in.Session, Since: in.Since}))
 	})
 }
 
@@ -112,11 +104,10 @@ func (a *API) listBudgets(ctx context.Context, f engine.BudgetFilter) (*page[bud
 	return pageOf(found, len(found), nil), err
 }
 
-func (a *API) setBudget(ctx context.Context, in *ofSubject, body newBudget) (*oneBudget, error) {
+func (a *API) setBudget(ctx context.Context, in *ofSubject, body newBudget) (*single[budget.Standing], error) {
 	b, err := body.of(budget.Subject{Scope: in.Scope, ID: in.Subject})
 	if err != nil {
 		return nil, err
 	}
-	set, err := a.cfg.Engine.Budgets().Set(ctx, b, requestOf(ctx).actor)
-	return &oneBudget{Body: set}, err
+	return singleOf(a.cfg.Engine.Budgets().Set(ctx, b, requestOf(ctx).actor))
 }

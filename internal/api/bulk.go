@@ -46,8 +46,6 @@ type ofBulk struct {
 	ID perdure.BulkID `path:"id" example:"bulk_019aa0000000700080000000000000aa" doc:"The bulk operation."`
 }
 
-type oneBulk struct{ Body engine.Bulk }
-
 type bulkStarted struct {
 	Location string `header:"Location"`
 	Body     engine.Bulk
@@ -61,9 +59,8 @@ func (a *API) bulkOperations() {
 		id: "cancel-many-tasks", path: "/v1/tasks:cancel", policy: writes, class: stopsWork, summary: "Request the cancel of every unfinished task that matches a filter", status: http.StatusAccepted,
 	}, body[newBulkCancel]{example: newBulkCancel{Filter: taskFilter{TaskFilter: engine.TaskFilter{Tool: "bash"}, Older: "1h"}, DryRun: true}}, a.cancelMany)
 	read(a, operation{id: "get-bulk", path: "/v1/bulks/{id}", policy: reads, summary: "Show the progress of a bulk operation", errors: []int{http.StatusNotFound}},
-		func(ctx context.Context, in *ofBulk) (*oneBulk, error) {
-			b, err := a.cfg.Engine.Tasks().Bulk(ctx, in.ID)
-			return &oneBulk{Body: b}, err
+		func(ctx context.Context, in *ofBulk) (*single[engine.Bulk], error) {
+			return singleOf(a.cfg.Engine.Tasks().Bulk(ctx, in.ID))
 		})
 	write(a, operation{
 		id: "retry-task", path: "/v1/tasks/{id}/retry", policy: writes, summary: "Call the tool of a failed or canceled task again, as a new call",

@@ -25,8 +25,6 @@ type ofCall struct {
 	Call perdure.CallID `path:"call" example:"call_1" doc:"The id of the call, as the model named it."`
 }
 
-type oneCall struct{ Body call }
-
 // resolution is an operator's resolution of an unknown outcome (LG11).
 type resolution struct {
 	Outcome perdure.ResolveAnswer `json:"outcome" enum:"happened,did_not_happen,run_again" doc:"What happened. run_again is for tasks only: the turn of a call has already continued without it."`
@@ -75,9 +73,9 @@ func (a *API) callOperations() {
 	}, a.listCalls)
 	read(a, operation{
 		id: "get-call", path: "/v1/sessions/{id}/calls/{call}", policy: reads, summary: "Show a call", errors: []int{http.StatusNotFound},
-	}, func(ctx context.Context, in *ofCall) (*oneCall, error) {
+	}, func(ctx context.Context, in *ofCall) (*single[call], error) {
 		c, err := a.findCall(ctx, perdure.CallKey{Session: in.ID, Call: in.Call})
-		return &oneCall{Body: call{Call: c}}, err
+		return &single[call]{call{Call: c}}, err
 	})
 	write(a, operation{
 		id: "resolve-call", path: "/v1/sessions/{id}/calls/{call}/resolve", policy: approves, summary: "Resolve a call whose outcome is unknown",
@@ -101,14 +99,14 @@ func (a *API) hostCallOperations() {
 	read(a, operation{
 		id: "get-host-call", path: "/v1/sessions/{id}/calls/{call}/task", policy: reads, summary: "Show a call started without a model, with its task and its result",
 		errors: []int{http.StatusNotFound},
-	}, func(ctx context.Context, in *ofCall) (*oneHostCall, error) {
+	}, func(ctx context.Context, in *ofCall) (*single[engine.HostCall], error) {
 		c, err := a.cfg.Engine.HostCalls().Find(ctx, perdure.CallKey{Session: in.ID, Call: in.Call})
 		return shownHostCall(c), err
 	})
 	write(a, operation{
 		id: "told-call", path: "/v1/sessions/{id}/calls/{call}/told", policy: writes, summary: "Confirm that the caller received the whole result of a call started without a model",
 		errors: []int{http.StatusNotFound},
-	}, body[detaching]{optional: true}, func(ctx context.Context, in *ofCall, _ detaching) (*oneHostCall, error) {
+	}, body[detaching]{optional: true}, func(ctx context.Context, in *ofCall, _ detaching) (*single[engine.HostCall], error) {
 		key := perdure.CallKey{Session: in.ID, Call: in.Call}
 		if err := a.cfg.Engine.HostCalls().MarkReported(ctx, key); err != nil {
 			return nil, err
@@ -117,8 +115,6 @@ func (a *API) hostCallOperations() {
 		return shownHostCall(c), err
 	})
 }
-
-type oneHostCall struct{ Body engine.HostCall }
 
 // hostCallStarted is a call that was just started.
 type hostCallStarted struct {
@@ -134,12 +130,12 @@ func startedHostCall(c engine.HostCall) *hostCallStarted {
 	return out
 }
 
-func shownHostCall(c engine.HostCall) *oneHostCall {
+func shownHostCall(c engine.HostCall) *single[engine.HostCall] {
 	if c.Task != nil {
 		t := withoutWorker(*c.Task)
 		c.Task = &t
 	}
-	return &oneHostCall{Body: c}
+	return &single[engine.HostCall]{c}
 }
 
 // startCall starts a call. Requests with the same idempotency key are one call, unless the body
@@ -180,7 +176,7 @@ func (a *API) findCall(ctx context.Context, key perdure.CallKey) (perdure.Call, 
 
 // resolveCall records a resolution. If a request with an idempotency key was started before and its
 // resolution is already recorded, the response is the current state of the call.
-func (a *API) resolveCall(ctx context.Context, in *ofCall, body resolution) (*oneCall, error) {
+func (a *API) resolveCall(ctx context.Context, in *ofCall, body resolution) (*single[call], error) {
 	resolution, err := body.toEngine(ctx, "happened or did_not_happen")
 	if err != nil {
 		return nil, err
@@ -194,31 +190,31 @@ func (a *API) resolveCall(ctx context.Context, in *ofCall, body resolution) (*on
 	if err == nil && refused != nil && c.ResolvedBy != resolution.By {
 		return nil, refused
 	}
-	return &oneCall{Body: call{Call: c}}, err
+	return &single[call]{call{Call: c}}, err
 }
 
 // detachCall detaches the call. If a request with an idempotency key was started before and the
 // call has already left the foreground, the response is the task that it became.
-func (a *API) detachCall(ctx context.Context, in *ofCall, _ detaching) (*oneTask, error) {
+func (a *API) detachCall(ctx context.Context, in *ofCall, _ detaching) (*single[perdure.Task], error) {
 	key := perdure.CallKey{Session: in.ID, Call: in.Call}
 	t, err := a.cfg.Engine.Calls().Detach(ctx, key, requestOf(ctx).actor)
 	if err == nil || !requestOf(ctx).repeated {
-		return &oneTask{Body: withoutWorker(t)}, err
+		return &single[perdure.Task]{withoutWorker(t)}, err
 	}
 	c, unread := a.findCall(ctx, key)
 	if unread != nil || c.Task == "" {
 		return nil, err
 	}
 	t, err = a.cfg.Engine.Tasks().Get(ctx, c.Task)
-	return &oneTask{Body: withoutWorker(t)}, err
+	return &single[perdure.Task]{withoutWorker(t)}, err
 }
 
 // answerCall records the client's result once. Sending the same result again is accepted.
-func (a *API) answerCall(ctx context.Context, in *ofCall, body clientAnswer) (*toolAnswer, error) {
+func (a *API) answerCall(ctx context.Context, in *ofCall, body clientAnswer) (*single[perdure.ToolResult], error) {
 	result, err := body.of(in.Call)
 	if err != nil {
 		return nil, err
 	}
 	err = a.cfg.Engine.Calls().Answer(ctx, perdure.CallKey{Session: in.ID, Call: in.Call}, requestOf(ctx).actor, result)
-	return &toolAnswer{Body: result}, err
+	return &single[perdure.ToolResult]{result}, err
 }

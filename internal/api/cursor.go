@@ -13,11 +13,13 @@ import (
 	"time"
 )
 
-// The page sizes of lists.
-const (
-	defaultPage = 50
-	maxPage     = 200
-)
+// defaultPage is the size of a page for which no limit is given.
+const defaultPage = 50
+
+// single is the output of an operation that returns one thing.
+type single[T any] struct{ Body T }
+
+func singleOf[T any](v T, err error) (*single[T], error) { return &single[T]{v}, err }
 
 // Paged holds the parameters of every list.
 type Paged struct {

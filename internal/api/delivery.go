@@ -134,16 +134,16 @@ func (a *API) sendToTask(ctx context.Context, id perdure.TaskID, m perdure.TaskM
 
 // setDelivery changes the delivery. If a request with an idempotency key was started before and the
 // task has since ended with the requested delivery, the response is the task.
-func (a *API) setDelivery(ctx context.Context, in *OfTask, body newDelivery) (*oneTask, error) {
+func (a *API) setDelivery(ctx context.Context, in *OfTask, body newDelivery) (*single[perdure.Task], error) {
 	t, refused := a.cfg.Engine.Tasks().SetDelivery(ctx, in.ID, body.Delivery, body.Wake)
 	if refused == nil || !(errors.Is(refused, perdure.Conflict) && requestOf(ctx).repeated) {
-		return &oneTask{Body: withoutWorker(t)}, refused
+		return &single[perdure.Task]{withoutWorker(t)}, refused
 	}
 	t, err := a.cfg.Engine.Tasks().Get(ctx, in.ID)
 	if err == nil && (orDefault(body.Delivery, t.Delivery) != t.Delivery || orDefault(body.Wake, t.Wake) != t.Wake) {
 		err = refused
 	}
-	return &oneTask{Body: withoutWorker(t)}, err
+	return &single[perdure.Task]{withoutWorker(t)}, err
 }
 
 // drainTasks drains the tasks. An earlier attempt under the same idempotency key may have drained

@@ -25,8 +25,6 @@ type OfFile struct {
 // name returns the absolute path within the session's files.
 func (f OfFile) name() string { return "/" + f.Path }
 
-type oneFile struct{ Body engine.File }
-
 func (a *API) fileOperations() {
 	missing := []int{http.StatusNotFound}
 	bytesOf := map[string]*huma.MediaType{formBytes: {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}
@@ -37,9 +35,8 @@ func (a *API) fileOperations() {
 		func(ctx context.Context, in *struct {
 			OfSession
 			Path string `query:"path" required:"true" example:"/notes" doc:"The absolute path within the session's files."`
-		}) (*oneFile, error) {
-			f, err := a.cfg.Engine.Files().Get(ctx, in.ID, in.Path, false)
-			return &oneFile{Body: f}, err
+		}) (*single[engine.File], error) {
+			return singleOf(a.cfg.Engine.Files().Get(ctx, in.ID, in.Path, false))
 		})
 	read(a, operation{id: "get-file", path: filesPath, policy: reads, summary: "Read the bytes of a file", errors: append(missing, http.StatusConflict), forms: bytesOf}, a.getFile)
 	writeAs(a, operation{
@@ -106,7 +103,7 @@ func (a *API) writeFile(ctx context.Context, in *struct {
 	OfFile
 	Conditions
 	Overwrite bool `query:"overwrite" doc:"Replace an existing file unconditionally."`
-}) (*oneFile, error) {
+}) (*single[engine.File], error) {
 	w := engine.FileWrite{Path: in.name(), Content: requestOf(ctx).body, By: requestOf(ctx).actor}
 	old, err := a.cfg.Engine.Files().Get(ctx, in.ID, w.Path, true)
 	exists := err == nil && !old.Directory
@@ -118,7 +115,7 @@ func (a *API) writeFile(ctx context.Context, in *struct {
 		tag = contentTag(old.Content)
 	}
 	if exists && (bytes.Equal(old.Content, w.Content) && requestOf(ctx).repeated || in.superseded(ctx, old.UpdatedAt)) {
-		return &oneFile{Body: withoutContent(old)}, nil
+		return &single[engine.File]{withoutContent(old)}, nil
 	}
 	if err := in.allow(tag); err != nil {
 		return nil, err
@@ -135,7 +132,7 @@ func (a *API) writeFile(ctx context.Context, in *struct {
 	if errors.Is(err, perdure.Conflict) && in.given() {
 		return nil, a.recheck(ctx, in.OfFile, in.Conditions, err)
 	}
-	return &oneFile{Body: made}, err
+	return &single[engine.File]{made}, err
 }
 
 // withoutContent returns a file without its content.
@@ -195,7 +192,7 @@ func goneIfRepeated(ctx context.Context, err error) (*nothing, error) {
 
 // moveFile moves a file. If a request with an idempotency key was started before, the source is
 // gone and the target exists, the response is the target.
-func (a *API) moveFile(ctx context.Context, in *OfSession, m engine.FileMove) (*oneFile, error) {
+func (a *API) moveFile(ctx context.Context, in *OfSession, m engine.FileMove) (*single[engine.File], error) {
 	for field, path := range map[string]string{"/from": m.From, "/to": m.To} {
 		if !strings.HasPrefix(path, "/") {
 			return nil, invalid(field, "must be an absolute path, such as /notes/today.md")
@@ -206,9 +203,9 @@ func (a *API) moveFile(ctx context.Context, in *OfSession, m engine.FileMove) (*
 	if err != nil && requestOf(ctx).repeated {
 		if _, left := a.cfg.Engine.Files().Get(ctx, in.ID, m.From, false); errors.Is(left, perdure.NotFound) {
 			if target, lookErr := a.cfg.Engine.Files().Get(ctx, in.ID, m.To, false); lookErr == nil {
-				return &oneFile{Body: target}, nil
+				return &single[engine.File]{target}, nil
 			}
 		}
 	}
-	return &oneFile{Body: moved}, err
+	return &single[engine.File]{moved}, err
 }

@@ -15,8 +15,6 @@ type OfHarness struct {
 	ID string `path:"harness" example:"house" doc:"The id of a harness, or the name of a harness that is not deleted."`
 }
 
-type taggedHarness struct{ Body engine.HarnessEntry }
-
 // newHarness is the body of a harness's write: its overlay, and the parent on which it is based.
 type newHarness struct {
 	ID     perdure.HarnessID `json:"id,omitempty" doc:"For a new harness: the id, for callers that generate ids."`
@@ -29,9 +27,8 @@ func (a *API) harnessOperations() {
 	missing := []int{http.StatusNotFound}
 	read(a, operation{id: "list-harnesses", path: "/v1/harnesses", policy: reads, summary: "List the harnesses from which agents can inherit"}, a.listHarnesses)
 	read(a, operation{id: "get-harness", path: "/v1/harnesses/{harness}", policy: reads, summary: "Show a harness", errors: missing},
-		func(ctx context.Context, in *OfHarness) (*taggedHarness, error) {
-			one, err := a.cfg.Engine.Harnesses().Get(ctx, in.ID)
-			return &taggedHarness{Body: one}, err
+		func(ctx context.Context, in *OfHarness) (*single[engine.HarnessEntry], error) {
+			return singleOf(a.cfg.Engine.Harnesses().Get(ctx, in.ID))
 		})
 	read(a, operation{
 		id: "list-harness-versions", path: "/v1/harnesses/{harness}/versions", policy: reads, summary: "List the versions of a harness, newest first", errors: missing,
@@ -74,7 +71,7 @@ func (a *API) listHarnessVersions(ctx context.Context, in *struct {
 func (a *API) putHarness(ctx context.Context, in *struct {
 	OfHarness
 	Conditions
-}, b newHarness) (*taggedHarness, error) {
+}, b newHarness) (*single[engine.HarnessEntry], error) {
 	if err := b.Check(); err != nil {
 		return nil, wrongAgent(err)
 	}
@@ -86,7 +83,7 @@ func (a *API) putHarness(ctx context.Context, in *struct {
 		w.Version = version
 		return a.cfg.Engine.Harnesses().Put(ctx, w)
 	}})
-	return &taggedHarness{put}, err
+	return &single[engine.HarnessEntry]{put}, err
 }
 
 func (a *API) storedHarnesses() resourceHandler[engine.HarnessEntry] {

@@ -14,8 +14,6 @@ type OfResource struct {
 	Resource string `path:"resource" example:"box" doc:"The resource."`
 }
 
-type oneResource struct{ Body engine.SessionResource }
-
 func (a *API) resourceOperations() {
 	missing := []int{http.StatusNotFound}
 	read(a, operation{
@@ -23,16 +21,14 @@ func (a *API) resourceOperations() {
 	}, a.listResources)
 	read(a, operation{
 		id: "get-resource", path: "/v1/sessions/{id}/resources/{resource}", policy: reads, summary: "Show a resource of a session", errors: missing,
-	}, func(ctx context.Context, in *OfResource) (*oneResource, error) {
-		r, err := a.cfg.Engine.Resources().Get(ctx, in.ID, in.Resource)
-		return &oneResource{Body: r}, err
+	}, func(ctx context.Context, in *OfResource) (*single[engine.SessionResource], error) {
+		return singleOf(a.cfg.Engine.Resources().Get(ctx, in.ID, in.Resource))
 	})
 	erase(a, operation{
 		id: "release-resource", path: "/v1/sessions/{id}/resources/{resource}", policy: approves,
 		summary: "Mark a resource as released. Nothing is torn down, and its lease is no longer cleaned up", errors: missing, route: route{returnsResource: true},
-	}, func(ctx context.Context, in *OfResource) (*oneResource, error) {
-		r, err := a.cfg.Engine.Resources().Release(ctx, in.ID, in.Resource, requestOf(ctx).actor)
-		return &oneResource{Body: r}, err
+	}, func(ctx context.Context, in *OfResource) (*single[engine.SessionResource], error) {
+		return singleOf(a.cfg.Engine.Resources().Release(ctx, in.ID, in.Resource, requestOf(ctx).actor))
 	})
 }
 

@@ -40,14 +40,10 @@ type schedule struct {
 	Words string `json:"in_words,omitempty" doc:"When it fires, in words."`
 }
 
-type oneSchedule struct{ Body schedule }
-
 type madeSchedule struct {
 	Location string `header:"Location"`
 	Body     schedule
 }
-
-type oneFire struct{ Body perdure.Fire }
 
 // scheduleAct is the empty body of an action on a schedule.
 type scheduleAct struct{}
@@ -75,7 +71,7 @@ func (a *API) scheduleOperations() {
 	}}, a.createSchedule)
 	read(a, operation{id: "list-schedules", path: "/v1/schedules", policy: reads, summary: "List schedules, in the order in which they were created"}, a.listSchedules)
 	read(a, operation{id: "get-schedule", path: "/v1/schedules/{id}", policy: reads, summary: "Show a schedule", errors: missing},
-		func(ctx context.Context, in *OfSchedule) (*oneSchedule, error) {
+		func(ctx context.Context, in *OfSchedule) (*single[schedule], error) {
 			return scheduleResponse(a.cfg.Engine.Schedules().Get(ctx, in.ID))
 		})
 	erase(a, operation{
@@ -86,12 +82,12 @@ func (a *API) scheduleOperations() {
 	write(a, operation{id: "trigger-schedule", path: "/v1/schedules/{id}/trigger", policy: writes, summary: "Fire now, without changing the next fires", errors: missing},
 		body[scheduleAct]{optional: true}, a.triggerSchedule)
 	write(a, operation{id: "pause-schedule", path: "/v1/schedules/{id}/pause", policy: writes, class: stopsWork, summary: "Pause a schedule until it is resumed", errors: missing},
-		body[pausing]{example: pausing{Reason: "holidays"}, optional: true}, func(ctx context.Context, in *OfSchedule, b pausing) (*oneSchedule, error) {
+		body[pausing]{example: pausing{Reason: "holidays"}, optional: true}, func(ctx context.Context, in *OfSchedule, b pausing) (*single[schedule], error) {
 			return scheduleResponse(a.cfg.Engine.Schedules().Pause(ctx, in.ID, requestOf(ctx).actor, b.Reason))
 		})
 	write(a, operation{
 		id: "resume-schedule", path: "/v1/schedules/{id}/resume", policy: writes, summary: "Resume a paused schedule", errors: append(missing, http.StatusTooManyRequests),
-	}, body[scheduleAct]{optional: true}, func(ctx context.Context, in *OfSchedule, _ scheduleAct) (*oneSchedule, error) {
+	}, body[scheduleAct]{optional: true}, func(ctx context.Context, in *OfSchedule, _ scheduleAct) (*single[schedule], error) {
 		return scheduleResponse(a.cfg.Engine.Schedules().Resume(ctx, in.ID, requestOf(ctx).actor))
 	})
 	write(a, operation{
@@ -100,8 +96,8 @@ func (a *API) scheduleOperations() {
 }
 
 // scheduleResponse converts a schedule for a response.
-func scheduleResponse(s perdure.Schedule, err error) (*oneSchedule, error) {
-	return &oneSchedule{Body: scheduleOf(s)}, err
+func scheduleResponse(s perdure.Schedule, err error) (*single[schedule], error) {
+	return &single[schedule]{scheduleOf(s)}, err
 }
 
 func scheduleOf(s perdure.Schedule) schedule {
@@ -200,7 +196,7 @@ func (a *API) listFires(ctx context.Context, in *struct {
 
 // triggerSchedule fires now. A repeated request with an idempotency key returns the fire of its
 // first attempt.
-func (a *API) triggerSchedule(ctx context.Context, in *OfSchedule, _ scheduleAct) (*oneFire, error) {
+func (a *API) triggerSchedule(ctx context.Context, in *OfSchedule, _ scheduleAct) (*single[perdure.Fire], error) {
 	req := requestOf(ctx)
 	if req.repeated {
 		fires, err := a.cfg.Engine.Schedules().Fires(ctx, in.ID, 0)
@@ -209,12 +205,11 @@ func (a *API) triggerSchedule(ctx context.Context, in *OfSchedule, _ scheduleAct
 		}
 		for _, f := range fires {
 			if f.ByHand(req.actor) && !f.Actual.Before(req.at) {
-				return &oneFire{Body: f}, nil
+				return &single[perdure.Fire]{f}, nil
 			}
 		}
 	}
-	f, err := a.cfg.Engine.Schedules().Trigger(ctx, in.ID, req.actor)
-	return &oneFire{Body: f}, err
+	return singleOf(a.cfg.Engine.Schedules().Trigger(ctx, in.ID, req.actor))
 }
 
 // backfillSchedule makes the missing fires. A repeated request with an idempotency key also returns

@@ -8,15 +8,12 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-type storageResponse struct{ Body engine.StorageIdentity }
-
 func (a *API) storageOperations() {
 	read(a, operation{id: "get-place", path: "/v1/place", policy: reads, summary: "Identify the store, without revealing where it is"},
-		func(ctx context.Context, _ *struct{}) (*storageResponse, error) {
+		func(ctx context.Context, _ *struct{}) (*single[engine.StorageIdentity], error) {
 			if a.cfg.StorageIdentity == nil {
 				return nil, fmt.Errorf("%w: this server does not identify its store", perdure.Unavailable)
 			}
-			p, err := a.cfg.StorageIdentity(ctx)
-			return &storageResponse{Body: p}, err
+			return singleOf(a.cfg.StorageIdentity(ctx))
 		})
 }

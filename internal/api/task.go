@@ -16,14 +16,10 @@ type OfTask struct {
 	ID perdure.TaskID `path:"id" example:"task_019aa0000000700080000000000000aa" doc:"The task."`
 }
 
-type oneTask struct{ Body perdure.Task }
-
 // cancellation is the body of a cancel.
 type cancellation struct {
 	Reason string `json:"reason,omitempty"`
 }
-
-type receipt struct{ Body perdure.CancelReceipt }
 
 func (a *API) taskOperations() {
 	read(a, operation{id: "list-tasks", path: "/v1/tasks", policy: reads, summary: "List tasks, in the order of their creation"}, a.listTasks)
@@ -96,7 +92,7 @@ func (a *API) listTasks(ctx context.Context, in *struct {
 func (a *API) getTask(ctx context.Context, in *struct {
 	OfTask
 	Waits
-}) (*oneTask, error) {
+}) (*single[perdure.Task], error) {
 	wait, err := in.duration(a.cfg.MaxWait)
 	if err != nil {
 		return nil, err
@@ -111,16 +107,15 @@ func (a *API) getTask(ctx context.Context, in *struct {
 		}
 	}
 	t, err := a.cfg.Engine.Tasks().Get(ctx, in.ID)
-	return &oneTask{Body: withoutWorker(t)}, err
+	return &single[perdure.Task]{withoutWorker(t)}, err
 }
 
-func (a *API) cancelTask(ctx context.Context, in *OfTask, body cancellation) (*receipt, error) {
-	r, err := a.cfg.Engine.Tasks().Cancel(ctx, in.ID, requestOf(ctx).actor, body.Reason)
-	return &receipt{Body: r}, err
+func (a *API) cancelTask(ctx context.Context, in *OfTask, body cancellation) (*single[perdure.CancelReceipt], error) {
+	return singleOf(a.cfg.Engine.Tasks().Cancel(ctx, in.ID, requestOf(ctx).actor, body.Reason))
 }
 
 // resolveTask records a resolution, like resolveCall.
-func (a *API) resolveTask(ctx context.Context, in *OfTask, body resolution) (*oneTask, error) {
+func (a *API) resolveTask(ctx context.Context, in *OfTask, body resolution) (*single[perdure.Task], error) {
 	resolution, err := body.toEngine(ctx, "happened, did_not_happen or run_again")
 	if err != nil {
 		return nil, err
@@ -133,5 +128,5 @@ func (a *API) resolveTask(ctx context.Context, in *OfTask, body resolution) (*on
 	if err == nil && refused != nil && t.ResolvedAt.IsZero() {
 		return nil, refused
 	}
-	return &oneTask{Body: withoutWorker(t)}, err
+	return &single[perdure.Task]{withoutWorker(t)}, err
 }

@@ -29,8 +29,6 @@ type issuedToken struct {
 	Body     engine.IssuedToken
 }
 
-type oneToken struct{ Body engine.Token }
-
 func (a *API) tokenOperations() {
 	write(a, operation{
 		id: "create-token", path: "/v1/tokens", policy: administers, summary: "Create a token; its secret is shown only once", status: http.StatusCreated,
@@ -39,9 +37,8 @@ func (a *API) tokenOperations() {
 	erase(a, operation{
 		id: "revoke-token", path: "/v1/tokens/{token}", policy: administers, class: stopsWork, summary: "Revoke a token permanently; its running requests end within a second",
 		errors: []int{http.StatusNotFound},
-	}, func(ctx context.Context, in *OfToken) (*oneToken, error) {
-		t, err := a.cfg.Engine.Tokens().Revoke(ctx, in.ID, requestOf(ctx).actor)
-		return &oneToken{Body: t}, err
+	}, func(ctx context.Context, in *OfToken) (*single[engine.Token], error) {
+		return singleOf(a.cfg.Engine.Tokens().Revoke(ctx, in.ID, requestOf(ctx).actor))
 	})
 }
 

@@ -18,22 +18,17 @@ type ofTool struct {
 	Name string `path:"name" example:"get_current_time" doc:"The tool."`
 }
 
-type oneTool struct{ Body engine.Tool }
-
 // directCall is the body of a call outside any session.
 type directCall struct {
 	Args json.RawMessage `json:"args" doc:"The arguments, as described by the tool's input_schema."`
 }
 
-type toolAnswer struct{ Body perdure.ToolResult }
-
 func (a *API) toolOperations() {
 	read(a, operation{id: "list-tools", path: "/v1/tools", policy: reads, summary: "List tools, in the order of their registration"}, a.listTools)
 	read(a, operation{
 		id: "get-tool", path: "/v1/tools/{name}", policy: reads, summary: "Show a tool", errors: []int{http.StatusNotFound},
-	}, func(ctx context.Context, in *ofTool) (*oneTool, error) {
-		t, err := a.findTool(ctx, in.Name)
-		return &oneTool{Body: t}, err
+	}, func(ctx context.Context, in *ofTool) (*single[engine.Tool], error) {
+		return singleOf(a.findTool(ctx, in.Name))
 	})
 	write(a, operation{
 		id: "call-tool", path: "/v1/tools/{name}/call", policy: writes, class: takesTime, summary: "Call a pure or idempotent tool outside any session", errors: []int{http.StatusNotFound},
@@ -62,12 +57,11 @@ func (a *API) findTool(ctx context.Context, name string) (engine.Tool, error) {
 	return engine.Tool{}, fmt.Errorf("tool %s: %w", name, perdure.NotFound)
 }
 
-func (a *API) callTool(ctx context.Context, in *ofTool, body directCall) (*toolAnswer, error) {
+func (a *API) callTool(ctx context.Context, in *ofTool, body directCall) (*single[perdure.ToolResult], error) {
 	if len(body.Args) == 0 {
 		return nil, invalid("/args", "required; {} stands for no arguments")
 	}
-	result, err := a.cfg.Engine.Tools().Call(ctx, in.Name, body.Args)
-	return &toolAnswer{Body: result}, err
+	return singleOf(a.cfg.Engine.Tools().Call(ctx, in.Name, body.Args))
 }
 
 // The types below appear only in the OpenAPI document. They describe the result of a call that left

@@ -20,8 +20,6 @@ type newValue struct {
 	Value string `json:"value" doc:"Any text, at most 1 MiB."`
 }
 
-type oneValue struct{ Body engine.Value }
-
 // OfSecret is the path of a secret.
 type OfSecret struct {
 	OfSession
@@ -40,9 +38,8 @@ func (a *API) valueOperations() {
 		id: "list-values", path: "/v1/sessions/{id}/values", policy: reads, summary: "List the keys of the values of a session", errors: missing,
 	}, a.listValues)
 	read(a, operation{id: "get-value", path: "/v1/sessions/{id}/values/{key}", policy: reads, summary: "Show a value", errors: missing},
-		func(ctx context.Context, in *OfValue) (*oneValue, error) {
-			v, err := a.cfg.Engine.Values().Get(ctx, in.ID, in.Key)
-			return &oneValue{Body: v}, err
+		func(ctx context.Context, in *OfValue) (*single[engine.Value], error) {
+			return singleOf(a.cfg.Engine.Values().Get(ctx, in.ID, in.Key))
 		})
 	replace(a, operation{
 		id: "set-value", path: "/v1/sessions/{id}/values/{key}", policy: writes, summary: "Set a value", errors: append(missing, http.StatusTooManyRequests),
@@ -84,7 +81,7 @@ func (a *API) listValues(ctx context.Context, in *struct {
 func (a *API) setValue(ctx context.Context, in *struct {
 	OfValue
 	Conditions
-}, b newValue) (*oneValue, error) {
+}, b newValue) (*single[engine.Value], error) {
 	w := engine.ValueWrite{Key: in.Key, Text: b.Value}
 	if in.given() || requestOf(ctx).repeated {
 		old, tag, err := a.currentValue(ctx, in.OfValue)
@@ -92,7 +89,7 @@ func (a *API) setValue(ctx context.Context, in *struct {
 			return nil, err
 		}
 		if tag != "" && (old.Text == b.Value && requestOf(ctx).repeated || in.superseded(ctx, old.UpdatedAt)) {
-			return &oneValue{Body: old}, nil
+			return &single[engine.Value]{old}, nil
 		}
 		if err := in.allow(tag); err != nil {
 			return nil, err
@@ -103,7 +100,7 @@ func (a *API) setValue(ctx context.Context, in *struct {
 		}
 	}
 	set, err := a.cfg.Engine.Values().Set(ctx, in.ID, w)
-	return &oneValue{Body: set}, a.recheckValue(ctx, in.OfValue, in.Conditions, err)
+	return &single[engine.Value]{set}, a.recheckValue(ctx, in.OfValue, in.Conditions, err)
 }
 
 // currentValue returns a value with its ETag, which is empty if the value does not exist.

@@ -64,14 +64,10 @@ type shownWebhook struct {
 // webhookAct is the empty body of an action on a webhook.
 type webhookAct struct{}
 
-type oneWebhook struct{ Body shownWebhook }
-
 type madeWebhook struct {
 	Location string `header:"Location"`
 	Body     shownWebhook
 }
-
-type oneHookDelivery struct{ Body webhook.Delivery }
 
 func (a *API) webhookOperations() {
 	missing := []int{http.StatusNotFound}
@@ -81,33 +77,31 @@ func (a *API) webhookOperations() {
 	}, body[newWebhook]{example: newWebhook{URL: "https://example.com/perdure", Types: []string{"task.*", "approval.requested"}, Body: webhook.BodyID}}, a.createWebhook)
 	read(a, operation{id: "list-webhooks", path: "/v1/webhooks", policy: administers, summary: "List webhooks, in the order in which they were created"}, a.listWebhooks)
 	read(a, operation{id: "get-webhook", path: "/v1/webhooks/{id}", policy: administers, summary: "Show a webhook", errors: missing},
-		func(ctx context.Context, in *OfWebhook) (*oneWebhook, error) {
+		func(ctx context.Context, in *OfWebhook) (*single[shownWebhook], error) {
 			w, err := a.cfg.Engine.Webhooks().Get(ctx, in.ID)
-			return &oneWebhook{Body: webhookOf(webhook.Created{Webhook: w})}, err
+			return &single[shownWebhook]{webhookOf(webhook.Created{Webhook: w})}, err
 		})
 	enabled := true
 	replace(a, operation{id: "update-webhook", method: http.MethodPatch, path: "/v1/webhooks/{id}", policy: administers, summary: "Change, enable or disable a webhook", errors: missing},
-		body[webhookChange]{example: webhookChange{Enabled: &enabled}}, func(ctx context.Context, in *OfWebhook, c webhookChange) (*oneWebhook, error) {
+		body[webhookChange]{example: webhookChange{Enabled: &enabled}}, func(ctx context.Context, in *OfWebhook, c webhookChange) (*single[shownWebhook], error) {
 			w, err := a.cfg.Engine.Webhooks().Change(ctx, in.ID, webhook.Patch(c))
-			return &oneWebhook{Body: webhookOf(webhook.Created{Webhook: w})}, unprocessable(ctx, err)
+			return &single[shownWebhook]{webhookOf(webhook.Created{Webhook: w})}, unprocessable(ctx, err)
 		})
 	erase(a, operation{id: "delete-webhook", path: "/v1/webhooks/{id}", policy: administers, summary: "Delete a webhook and its deliveries", errors: missing}, a.deleteWebhook)
 	write(a, operation{
 		id: "rotate-webhook", path: "/v1/webhooks/{id}/rotate", policy: administers, summary: "Replace the secret of a webhook; the previous one remains valid for signing for a day", errors: missing,
 	}, body[webhookAct]{optional: true}, a.rotateWebhook)
 	write(a, operation{id: "test-webhook", path: "/v1/webhooks/{id}/test", policy: administers, class: takesTime, summary: "Send one ping to a webhook", status: http.StatusAccepted, errors: missing},
-		body[webhookAct]{optional: true}, func(ctx context.Context, in *OfWebhook, _ webhookAct) (*oneHookDelivery, error) {
-			d, err := a.cfg.Engine.Webhooks().Test(ctx, in.ID)
-			return &oneHookDelivery{Body: d}, err
+		body[webhookAct]{optional: true}, func(ctx context.Context, in *OfWebhook, _ webhookAct) (*single[webhook.Delivery], error) {
+			return singleOf(a.cfg.Engine.Webhooks().Test(ctx, in.ID))
 		})
 	read(a, operation{id: "list-webhook-deliveries", path: "/v1/webhooks/{id}/deliveries", policy: administers, summary: "List the deliveries of a webhook, newest first", errors: missing},
 		a.listWebhookDeliveries)
 	write(a, operation{
 		id: "redeliver-webhook", path: "/v1/webhooks/{id}/deliveries/{delivery}/redeliver", policy: administers, summary: "Send a delivery again, under the same id",
 		status: http.StatusAccepted, errors: missing,
-	}, body[webhookAct]{optional: true}, func(ctx context.Context, in *OfWebhookDelivery, _ webhookAct) (*oneHookDelivery, error) {
-		d, err := a.cfg.Engine.Webhooks().Redeliver(ctx, in.ID, in.Delivery)
-		return &oneHookDelivery{Body: d}, err
+	}, body[webhookAct]{optional: true}, func(ctx context.Context, in *OfWebhookDelivery, _ webhookAct) (*single[webhook.Delivery], error) {
+		return singleOf(a.cfg.Engine.Webhooks().Redeliver(ctx, in.ID, in.Delivery))
 	})
 }
 
@@ -146,14 +140,14 @@ func (a *API) createWebhook(ctx context.Context, _ *struct{}, in newWebhook) (*m
 // rotateWebhook replaces the secret. Its response is not stored either. The engine receives the id
 // of the request: a repeated request replaces the secret of its first attempt, and keeps the secret
 // that receivers already have.
-func (a *API) rotateWebhook(ctx context.Context, in *OfWebhook, _ webhookAct) (*oneWebhook, error) {
+func (a *API) rotateWebhook(ctx context.Context, in *OfWebhook, _ webhookAct) (*single[shownWebhook], error) {
 	req := requestOf(ctx)
 	req.secret = true
 	if req.hasKey {
 		ctx = engine.WithRotation(ctx, webhook.Rotation{Request: hex.EncodeToString(req.seed[:]), At: req.at, Repeated: req.repeated})
 	}
 	made, err := a.cfg.Engine.Webhooks().Rotate(ctx, in.ID)
-	return &oneWebhook{Body: webhookOf(made)}, err
+	return &single[shownWebhook]{webhookOf(made)}, err
 }
 
 func (a *API) listWebhooks(ctx context.Context, in *Paged) (*page[shownWebhook], error) {
