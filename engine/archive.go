@@ -7,6 +7,9 @@ import (
 	"github.com/perdure/perdure"
 )
 
+// MaxArchiveBytes limits an exported session.
+const MaxArchiveBytes = 1 << 30
+
 // Archives forks sessions, and exports and imports them between stores.
 type Archives interface {
 	// Fork creates a session with the transcript of another one, up to an event of that session.

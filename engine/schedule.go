@@ -7,6 +7,9 @@ import (
 	"github.com/perdure/perdure"
 )
 
+// MaxNextFires limits the fires that one request can ask for.
+const MaxNextFires = 100
+
 // Schedules creates schedules and reads them (chapter 12).
 type Schedules interface {
 	ScheduleControl
@@ -25,8 +28,8 @@ type Schedules interface {
 	// List lists the schedules of a session, or all schedules for an empty id, by creation
 	// time.
 	List(ctx context.Context, id perdure.SessionID) ([]perdure.Schedule, error)
-	// NextFires returns the next n fires of a schedule, with notes on clock changes. For a paused
-	// schedule it returns the fires that it would have.
+	// NextFires returns the next n fires of a schedule, at most MaxNextFires, with notes on clock
+	// changes. For a paused schedule it returns the fires that it would have.
 	NextFires(ctx context.Context, id perdure.ScheduleID, n int) ([]NextFire, error)
 	// Fires lists the recorded fires of a schedule, latest first; limit 0 means all. A
 	// skipped fire states the reason (SC16).

@@ -23,7 +23,7 @@ import (
 // The limits of an archive. Longer lines and files are neither written nor read.
 const (
 	maxArchiveLine  = 64 << 20 // bytes, without the line end
-	maxArchiveBytes = 1 << 30
+	maxArchiveBytes = engine.MaxArchiveBytes
 )
 
 const (

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -33,40 +34,17 @@ func (e engineAgents) Versions(ctx context.Context, id string, limit int) ([]eng
 
 // Put adds an agent to the store or replaces a stored one.
 func (e engineAgents) Put(ctx context.Context, w engine.AgentWrite) (a engine.AgentEntry, err error) {
-	if w.Name == "" { // an empty name cannot be part of the path
-		return a, fmt.Errorf("put agent: %w", engine.CheckAgentName(w.Name))
-	}
 	body := struct {
 		ID      perdure.AgentID   `json:"id,omitempty"`
 		Harness perdure.HarnessID `json:"harness_id,omitempty"`
 		agent.Overlay
 	}{w.ID, w.Harness, w.Overlay}
-	r := request{
-		what: fmt.Sprintf("put agent %.80q", w.Name), path: "/v1/agents/" + keySegment(w.Name), body: body, put: true,
-		header: map[string]string{ifNoneMatch: "*"},
-	}
-	if w.Version != 0 {
-		if r.header, err = e.versionCondition(ctx, "agent", w.Name, w.Version); err != nil {
-			return a, err
-		}
-	}
-	_, err = e.call(ctx, r, &a)
-	return a, err
+	return a, e.putStored(ctx, stored{"agent", "/v1/agents/", w.Name, w.Version}, body, &a)
 }
 
 // Delete marks a stored agent as deleted.
-func (e engineAgents) Delete(ctx context.Context, id string, version int64) (err error) {
-	if id == "" {
-		return fmt.Errorf("delete agent: %w", perdure.NotFound)
-	}
-	r := request{what: fmt.Sprintf("delete agent %.80q", id), path: "/v1/agents/" + keySegment(id), remove: true}
-	if version != 0 {
-		if r.header, err = e.versionCondition(ctx, "agent", id, version); err != nil {
-			return err
-		}
-	}
-	_, err = e.call(ctx, r, nil)
-	return err
+func (e engineAgents) Delete(ctx context.Context, id string, version int64) error {
+	return e.deleteStored(ctx, stored{"agent", "/v1/agents/", id, version})
 }
 
 // List lists harnesses.
@@ -86,67 +64,78 @@ func (e engineHarnesses) Versions(ctx context.Context, id string, limit int) ([]
 
 // Put adds or replaces a harness.
 func (e engineHarnesses) Put(ctx context.Context, w engine.HarnessWrite) (h engine.HarnessEntry, err error) {
-	if w.Name == "" { // an empty name cannot be part of the path
-		return h, fmt.Errorf("put harness: %w", engine.CheckAgentName(w.Name))
-	}
 	body := struct {
 		ID     perdure.HarnessID `json:"id,omitempty"`
 		Parent perdure.HarnessID `json:"parent_id,omitempty"`
 		agent.Overlay
 	}{w.ID, w.Parent, w.Overlay}
-	r := request{
-		what: fmt.Sprintf("put harness %.80q", w.Name), path: "/v1/harnesses/" + keySegment(w.Name), body: body,
-		put: true, header: map[string]string{ifNoneMatch: "*"},
-	}
-	if w.Version != 0 {
-		if r.header, err = e.versionCondition(ctx, "harness", w.Name, w.Version); err != nil {
-			return h, err
-		}
-	}
-	_, err = e.call(ctx, r, &h)
-	return h, err
+	return h, e.putStored(ctx, stored{"harness", "/v1/harnesses/", w.Name, w.Version}, body, &h)
 }
 
 // Delete marks a harness as deleted.
-func (e engineHarnesses) Delete(ctx context.Context, id string, version int64) (err error) {
-	if id == "" {
-		return fmt.Errorf("delete harness: %w", perdure.NotFound)
+func (e engineHarnesses) Delete(ctx context.Context, id string, version int64) error {
+	return e.deleteStored(ctx, stored{"harness", "/v1/harnesses/", id, version})
+}
+
+// stored is an agent or a harness that is written.
+type stored struct {
+	noun, collection string
+	name             string // or id
+	version          int64  // the version that was read; 0: none
+}
+
+func (s stored) String() string { return fmt.Sprintf("%s %.80q", s.noun, s.name) }
+
+func (s stored) path() string { return s.collection + keySegment(s.name) }
+
+// putStored adds or replaces an agent or a harness.
+func (e *Engine) putStored(ctx context.Context, s stored, body, into any) error {
+	if s.name == "" { // an empty name cannot be part of the path
+		return fmt.Errorf("put %s: %w", s.noun, engine.CheckAgentName(s.name))
 	}
-	r := request{what: fmt.Sprintf("delete harness %.80q", id), path: "/v1/harnesses/" + keySegment(id), remove: true}
-	if version != 0 {
-		if r.header, err = e.versionCondition(ctx, "harness", id, version); err != nil {
-			return err
-		}
+	header, err := e.versionCondition(ctx, s, map[string]string{ifNoneMatch: "*"})
+	if err == nil {
+		_, err = e.call(ctx, request{what: "put " + s.String(), path: s.path(), body: body, put: true, header: header}, into)
 	}
-	_, err = e.call(ctx, r, nil)
 	return err
 }
 
-// versionCondition returns the header with the condition that an agent or harness still has a
-// version. Conflict: it has another one.
-func (e *Engine) versionCondition(ctx context.Context, noun, id string, version int64) (map[string]string, error) {
+// deleteStored marks an agent or a harness as deleted.
+func (e *Engine) deleteStored(ctx context.Context, s stored) error {
+	if s.name == "" {
+		return fmt.Errorf("delete %s: %w", s.noun, perdure.NotFound)
+	}
+	header, err := e.versionCondition(ctx, s, nil)
+	if err == nil {
+		_, err = e.call(ctx, request{what: "delete " + s.String(), path: s.path(), remove: true, header: header}, nil)
+	}
+	return err
+}
+
+// versionCondition returns the header with the condition that an agent or harness still has the
+// version that was read, or without, if none was read. Conflict: it has another one.
+func (e *Engine) versionCondition(ctx context.Context, s stored, without map[string]string) (map[string]string, error) {
+	if s.version == 0 {
+		return without, nil
+	}
 	var now struct {
 		Source  string `json:"source"`
 		Version int64  `json:"version"`
 	}
-	what := fmt.Sprintf("%s %.80q", noun, id)
-	path := map[string]string{"agent": "/v1/agents/", "harness": "/v1/harnesses/"}[noun]
-	header, err := e.call(ctx, request{what: what, path: path + keySegment(id)}, &now)
+	header, err := e.call(ctx, request{what: s.String(), path: s.path()}, &now)
 	switch {
 	case err != nil:
 		return nil, err
-	case now.Source != engine.AgentFromConfig && now.Version != version:
+	case now.Source != engine.AgentFromConfig && now.Version != s.version:
 		return nil, fmt.Errorf("%s: %w: version %d was read, but the current version is %d; read it again",
-			what, perdure.Conflict, version, now.Version)
+			s, perdure.Conflict, s.version, now.Version)
 	}
 	return map[string]string{ifMatch: header.Get("ETag")}, nil
 }
 
 // CreateFromAgent creates a session from a stored or configured agent.
-func (e engineSessions) CreateFromAgent(ctx context.Context, o engine.AgentSessionRequest) (s engine.Session, err error) {
-	if o.ID == "" {
-		o.ID = perdure.FormatID[perdure.SessionID](uuid.Must(uuid.NewV7()))
-	}
+func (e engineSessions) CreateFromAgent(ctx context.Context, o engine.AgentSessionRequest) (engine.Session, error) {
+	o.ID = cmp.Or(o.ID, perdure.FormatID[perdure.SessionID](uuid.Must(uuid.NewV7())))
 	body := struct {
 		ID       perdure.SessionID `json:"id"`
 		Agent    string            `json:"agent_id"`
@@ -155,10 +144,9 @@ func (e engineSessions) CreateFromAgent(ctx context.Context, o engine.AgentSessi
 		Model    string            `json:"model,omitempty"`
 		Metadata map[string]string `json:"metadata,omitempty"`
 	}{o.ID, o.Agent, o.Title, o.Labels, o.Model, o.Metadata}
-	_, err = e.call(ctx, request{
+	return fetch[engine.Session](ctx, e.Engine, request{
 		what: fmt.Sprintf("start a session of agent %.80q", o.Agent), path: "/v1/sessions", body: body,
-	}, &s)
-	return s, err
+	})
 }
 
 // versions lists the stored versions of a named object.

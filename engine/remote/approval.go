@@ -26,9 +26,8 @@ func (e engineApprovals) List(ctx context.Context, f engine.ApprovalFilter) ([]p
 }
 
 // Get returns an approval.
-func (e engineApprovals) Get(ctx context.Context, id perdure.ApprovalID) (a perdure.Approval, err error) {
-	_, err = e.call(ctx, request{what: "approval " + string(id), path: approvalPath(id)}, &a)
-	return a, err
+func (e engineApprovals) Get(ctx context.Context, id perdure.ApprovalID) (perdure.Approval, error) {
+	return fetch[perdure.Approval](ctx, e.Engine, request{what: "approval " + string(id), path: approvalPath(id)})
 }
 
 // Decide records a person's verdict. Invalid: the verdict does not name the person,

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,9 +13,6 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
 )
-
-// maxArchiveBytes limits an export.
-const maxArchiveBytes = 1 << 30
 
 // contentTypeJSONLines is the content type of an archive.
 const contentTypeJSONLines = "application/x-ndjson"
@@ -28,9 +26,7 @@ func (e engineArchives) Fork(ctx context.Context, id perdure.SessionID, f engine
 		Effects string            `json:"effects,omitempty"`
 		Title   string            `json:"title,omitempty"`
 	}{f.ID, f.At, f.Effects, f.Title}
-	if body.ID == "" {
-		body.ID = perdure.FormatID[perdure.SessionID](uuid.Must(uuid.NewV7()))
-	}
+	body.ID = cmp.Or(body.ID, perdure.FormatID[perdure.SessionID](uuid.Must(uuid.NewV7())))
 	var s engine.Session
 	_, err := e.call(ctx, request{
 		what: "fork " + string(id), path: "/v1/sessions/" + segment(id) + "/fork", body: body,
@@ -57,13 +53,13 @@ func (e engineArchives) Export(ctx context.Context, id perdure.SessionID, w io.W
 
 // Import adds an exported session. Limit: the file is too large for the server.
 func (e engineArchives) Import(ctx context.Context, r io.Reader, how engine.Import) (engine.Session, error) {
-	text, err := io.ReadAll(io.LimitReader(r, maxArchiveBytes+1))
+	text, err := io.ReadAll(io.LimitReader(r, engine.MaxArchiveBytes+1))
 	switch {
 	case err != nil:
 		return engine.Session{}, fmt.Errorf("import: %w", err)
-	case len(text) > maxArchiveBytes:
+	case len(text) > engine.MaxArchiveBytes:
 		return engine.Session{}, fmt.Errorf("import: %w: the file has more than %d bytes",
-			perdure.Limit, maxArchiveBytes)
+			perdure.Limit, engine.MaxArchiveBytes)
 	}
 	asked := request{what: "import", path: "/v1/sessions/import", jsonLines: text, noTimeout: true}
 	if how.TakeOver {

@@ -69,15 +69,14 @@ func (e engineBudgets) Entries(ctx context.Context, id perdure.BudgetID, limit i
 }
 
 // Check reports the standing of every budget of a session.
-func (e engineBudgets) Check(ctx context.Context, id perdure.SessionID) (report budget.Report, err error) {
-	_, err = e.call(ctx, request{
+func (e engineBudgets) Check(ctx context.Context, id perdure.SessionID) (budget.Report, error) {
+	return fetch[budget.Report](ctx, e.Engine, request{
 		what: "check the budgets of " + string(id), path: "/v1/sessions/" + segment(id) + "/budgets",
-	}, &report)
-	return report, err
+	})
 }
 
 // Costs sums up the usage in the journals.
-func (e engineBudgets) Costs(ctx context.Context, q engine.CostQuery) (report engine.CostReport, err error) {
+func (e engineBudgets) Costs(ctx context.Context, q engine.CostQuery) (engine.CostReport, error) {
 	r := request{what: "costs", path: "/v1/costs", query: url.Values{}}
 	if q.Group != "" {
 		r.query.Set("group", q.Group)
@@ -88,6 +87,5 @@ func (e engineBudgets) Costs(ctx context.Context, q engine.CostQuery) (report en
 	if !q.Since.IsZero() {
 		r.query.Set("since", q.Since.UTC().Format(time.RFC3339Nano))
 	}
-	_, err = e.call(ctx, r, &report)
-	return report, err
+	return fetch[engine.CostReport](ctx, e.Engine, r)
 }

@@ -61,11 +61,10 @@ func (e engineCalls) Answer(ctx context.Context, key perdure.CallKey, by string,
 }
 
 // Detach lets a running foreground call continue as a task.
-func (e engineCalls) Detach(ctx context.Context, key perdure.CallKey, by string) (task perdure.Task, err error) {
-	_, err = e.call(ctx, request{
+func (e engineCalls) Detach(ctx context.Context, key perdure.CallKey, by string) (perdure.Task, error) {
+	return fetch[perdure.Task](ctx, e.Engine, request{
 		what: "detach call " + key.String(), path: callPath(key) + "/detach", body: struct{}{}, actor: by,
-	}, &task)
-	return task, err
+	})
 }
 
 // List lists the tools.
@@ -77,15 +76,14 @@ func (e engineTools) List(ctx context.Context) ([]engine.Tool, error) {
 // returns or ctx ends.
 func (e engineTools) Call(
 	ctx context.Context, name string, args json.RawMessage,
-) (result perdure.ToolResult, err error) {
+) (perdure.ToolResult, error) {
 	body := struct {
 		Args json.RawMessage `json:"args"`
 	}{args}
 	if len(args) == 0 {
 		body.Args = json.RawMessage("{}")
 	}
-	_, err = e.call(ctx, request{
+	return fetch[perdure.ToolResult](ctx, e.Engine, request{
 		what: "call tool " + name, path: "/v1/tools/" + segment(name) + "/call", body: body, noTimeout: true,
-	}, &result)
-	return result, err
+	})
 }

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/url"
@@ -36,15 +37,14 @@ func (e engineTasks) Drain(ctx context.Context, id perdure.SessionID) ([]perdure
 // SetDelivery changes how the result of a live task is delivered.
 func (e engineTasks) SetDelivery(
 	ctx context.Context, id perdure.TaskID, d perdure.Delivery, w perdure.Wake,
-) (task perdure.Task, err error) {
+) (perdure.Task, error) {
 	body := struct {
 		Delivery perdure.Delivery `json:"delivery,omitempty"`
 		Wake     perdure.Wake     `json:"wake,omitempty"`
 	}{d, w}
-	_, err = e.call(ctx, request{
+	return fetch[perdure.Task](ctx, e.Engine, request{
 		what: "set delivery of " + string(id), path: taskPath(id) + "/delivery", body: body,
-	}, &task)
-	return task, err
+	})
 }
 
 // Send sends a message to a task. The client creates the id of a message without one, so that a
@@ -58,9 +58,7 @@ func (e engineTasks) Send(
 		InReplyTo perdure.RequestID     `json:"in_reply_to,omitempty"`
 		ID        perdure.TaskMessageID `json:"id"`
 	}{m.Text, m.Data, m.InReplyTo, m.ID}
-	if body.ID == "" {
-		body.ID = perdure.FormatID[perdure.TaskMessageID](uuid.Must(uuid.NewV7()))
-	}
+	body.ID = cmp.Or(body.ID, perdure.FormatID[perdure.TaskMessageID](uuid.Must(uuid.NewV7())))
 	var got struct {
 		ID perdure.TaskMessageID `json:"message_id"`
 	}

@@ -8,16 +8,14 @@ import (
 )
 
 // Start starts a call for a caller other than a model. A retry does not start it twice.
-func (e engineHostCalls) Start(ctx context.Context, o engine.HostCallRequest) (made engine.HostCall, err error) {
+func (e engineHostCalls) Start(ctx context.Context, o engine.HostCallRequest) (engine.HostCall, error) {
 	o.KeyIsGenerated = o.Key == ""
-	_, err = e.call(ctx, request{what: "call " + o.Tool, path: callsPath(o.Session), body: o}, &made)
-	return made, err
+	return fetch[engine.HostCall](ctx, e.Engine, request{what: "call " + o.Tool, path: callsPath(o.Session), body: o})
 }
 
 // Find returns a call by its handle.
-func (e engineHostCalls) Find(ctx context.Context, key perdure.CallKey) (found engine.HostCall, err error) {
-	_, err = e.call(ctx, request{what: "call " + key.String(), path: callPath(key) + "/task"}, &found)
-	return found, err
+func (e engineHostCalls) Find(ctx context.Context, key perdure.CallKey) (engine.HostCall, error) {
+	return fetch[engine.HostCall](ctx, e.Engine, request{what: "call " + key.String(), path: callPath(key) + "/task"})
 }
 
 // Wait waits until a call has ended or awaits input.

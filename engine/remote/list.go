@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,12 @@ func unpaged[T any](ctx context.Context, e *Engine, r request) ([]T, error) {
 	return got.Items, err
 }
 
+// fetch sends a request and returns the decoded response.
+func fetch[T any](ctx context.Context, e *Engine, r request) (got T, err error) {
+	_, err = e.call(ctx, r, &got)
+	return got, err
+}
+
 // list reads a list to its end, or up to most items; 0 means all. If a page is too large, list
 // requests smaller ones.
 func list[T any](ctx context.Context, e *Engine, r request, most int) ([]T, error) {
@@ -34,9 +41,7 @@ func list[T any](ctx context.Context, e *Engine, r request, most int) ([]T, erro
 	if r.query == nil {
 		r.query = url.Values{}
 	}
-	if r.cursorParam == "" {
-		r.cursorParam = "cursor"
-	}
+	r.cursorParam = cmp.Or(r.cursorParam, "cursor")
 	for size := pageSize; ; {
 		if most > 0 {
 			size = min(size, most-len(all))

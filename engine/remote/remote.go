@@ -9,6 +9,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -77,12 +78,8 @@ func New(cfg Config) (*Engine, error) {
 	if fault := e.fault(path); fault != "" {
 		return nil, fmt.Errorf("remote engine: %w configuration: %s", perdure.Invalid, fault)
 	}
-	if e.cfg.Retry == 0 {
-		e.cfg.Retry = defaultRetry
-	}
-	if e.cfg.Outage == 0 {
-		e.cfg.Outage = defaultOutage
-	}
+	e.cfg.Retry = cmp.Or(e.cfg.Retry, defaultRetry)
+	e.cfg.Outage = cmp.Or(e.cfg.Outage, defaultOutage)
 	if socket {
 		e.base = "http://localhost" // the host name that a server expects over a socket
 	}
@@ -132,7 +129,6 @@ func (e *Engine) Close() { e.http.CloseIdleConnections() }
 
 // StorageIdentity returns the identity of the server's storage. NotFound: the server's version does
 // not support it.
-func (e *Engine) StorageIdentity(ctx context.Context) (p engine.StorageIdentity, err error) {
-	_, err = e.call(ctx, request{what: "storage of the server", path: "/v1/place"}, &p)
-	return p, err
+func (e *Engine) StorageIdentity(ctx context.Context) (engine.StorageIdentity, error) {
+	return fetch[engine.StorageIdentity](ctx, e, request{what: "storage of the server", path: "/v1/place"})
 }

@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
 )
 
 // longPoll is how long the server is asked to wait.
@@ -143,7 +144,7 @@ func (e *Engine) sendOnce(ctx context.Context, s encodedRequest, into any) (http
 	raw, unread := into.(*bytes.Buffer) // receives the response without decoding
 	most := e.maxBytes
 	if unread {
-		most = maxArchiveBytes
+		most = engine.MaxArchiveBytes
 	}
 	text, err := a.read(most)
 	if err != nil {

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"net/url"
 	"strconv"
@@ -16,10 +17,8 @@ func schedulePath(id perdure.ScheduleID) string { return "/v1/schedules/" + segm
 
 // Create creates a schedule of a session and enables it. The client creates a missing id,
 // so that a retry finds the same schedule. The server decides who the owner is.
-func (e engineSchedules) Create(ctx context.Context, s perdure.Schedule) (made perdure.Schedule, err error) {
-	if s.ID == "" {
-		s.ID = perdure.FormatID[perdure.ScheduleID](uuid.Must(uuid.NewV7()))
-	}
+func (e engineSchedules) Create(ctx context.Context, s perdure.Schedule) (perdure.Schedule, error) {
+	s.ID = cmp.Or(s.ID, perdure.FormatID[perdure.ScheduleID](uuid.Must(uuid.NewV7())))
 	body := struct {
 		ID          perdure.ScheduleID     `json:"id"`
 		Session     perdure.SessionID      `json:"session_id"`
@@ -34,16 +33,14 @@ func (e engineSchedules) Create(ctx context.Context, s perdure.Schedule) (made p
 		Jitter      time.Duration          `json:"jitter_ns,omitempty"`
 		Action      perdure.ScheduleAction `json:"action"`
 	}{s.ID, s.Session, s.Title, s.Description, s.Cron, s.At, s.Zone, s.Missed, s.Window, s.Overlap, s.Jitter, s.Action}
-	_, err = e.call(ctx, request{
+	return fetch[perdure.Schedule](ctx, e.Engine, request{
 		what: "create schedule " + string(s.ID), path: "/v1/schedules", body: body, actor: s.Owner,
-	}, &made)
-	return made, err
+	})
 }
 
 // Get returns a schedule.
-func (e engineSchedules) Get(ctx context.Context, id perdure.ScheduleID) (s perdure.Schedule, err error) {
-	_, err = e.call(ctx, request{what: "schedule " + string(id), path: schedulePath(id)}, &s)
-	return s, err
+func (e engineSchedules) Get(ctx context.Context, id perdure.ScheduleID) (perdure.Schedule, error) {
+	return fetch[perdure.Schedule](ctx, e.Engine, request{what: "schedule " + string(id), path: schedulePath(id)})
 }
 
 // List lists the schedules of a session, or all schedules for an empty id, by creation time.
@@ -64,13 +61,10 @@ func (e engineSchedules) NextFires(ctx context.Context, id perdure.ScheduleID, n
 	}
 	r := request{
 		what: "next fires of " + string(id), path: schedulePath(id) + "/next",
-		query: url.Values{"n": {strconv.Itoa(min(n, maxNextFires))}},
+		query: url.Values{"n": {strconv.Itoa(min(n, engine.MaxNextFires))}},
 	}
 	return unpaged[engine.NextFire](ctx, e.Engine, r)
 }
-
-// maxNextFires limits the fires of one request, as in the engine.
-const maxNextFires = 100
 
 // Fires lists the recorded fires of a schedule, latest first.
 func (e engineSchedules) Fires(ctx context.Context, id perdure.ScheduleID, limit int) ([]perdure.Fire, error) {
@@ -80,27 +74,24 @@ func (e engineSchedules) Fires(ctx context.Context, id perdure.ScheduleID, limit
 // Pause disables a schedule.
 func (e engineSchedules) Pause(
 	ctx context.Context, id perdure.ScheduleID, by, why string,
-) (s perdure.Schedule, err error) {
-	_, err = e.call(ctx, request{
+) (perdure.Schedule, error) {
+	return fetch[perdure.Schedule](ctx, e.Engine, request{
 		what: "pause schedule " + string(id), path: schedulePath(id) + "/pause", body: reasonBody{why}, actor: by,
-	}, &s)
-	return s, err
+	})
 }
 
 // Resume enables a schedule from now on.
-func (e engineSchedules) Resume(ctx context.Context, id perdure.ScheduleID, by string) (s perdure.Schedule, err error) {
-	_, err = e.call(ctx, request{
+func (e engineSchedules) Resume(ctx context.Context, id perdure.ScheduleID, by string) (perdure.Schedule, error) {
+	return fetch[perdure.Schedule](ctx, e.Engine, request{
 		what: "resume schedule " + string(id), path: schedulePath(id) + "/resume", body: struct{}{}, actor: by,
-	}, &s)
-	return s, err
+	})
 }
 
 // Trigger fires a schedule at once. A retry finds the same fire.
-func (e engineSchedules) Trigger(ctx context.Context, id perdure.ScheduleID, by string) (f perdure.Fire, err error) {
-	_, err = e.call(ctx, request{
+func (e engineSchedules) Trigger(ctx context.Context, id perdure.ScheduleID, by string) (perdure.Fire, error) {
+	return fetch[perdure.Fire](ctx, e.Engine, request{
 		what: "trigger schedule " + string(id), path: schedulePath(id) + "/trigger", body: struct{}{}, actor: by,
-	}, &f)
-	return f, err
+	})
 }
 
 // Delete removes a schedule and its fires. A retry gets the same response.

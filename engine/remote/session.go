@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -33,9 +34,8 @@ func (e engineSessions) CreateAs(ctx context.Context, id perdure.SessionID, agen
 }
 
 // Get returns a session.
-func (e engineSessions) Get(ctx context.Context, id perdure.SessionID) (s engine.Session, err error) {
-	_, err = e.call(ctx, request{what: "session " + string(id), path: "/v1/sessions/" + segment(id)}, &s)
-	return s, err
+func (e engineSessions) Get(ctx context.Context, id perdure.SessionID) (engine.Session, error) {
+	return fetch[engine.Session](ctx, e.Engine, request{what: "session " + string(id), path: "/v1/sessions/" + segment(id)})
 }
 
 // List lists sessions, newest first.
@@ -74,9 +74,7 @@ func (e *Engine) Send(
 		Model   string            `json:"model,omitempty"`
 		ID      perdure.MessageID `json:"id"`
 	}{message.Parts, message.Mode, message.Model, message.ID}
-	if body.ID == "" {
-		body.ID = perdure.FormatID[perdure.MessageID](uuid.New())
-	}
+	body.ID = cmp.Or(body.ID, perdure.FormatID[perdure.MessageID](uuid.New()))
 	_, err = e.call(ctx, request{what: what, path: "/v1/sessions/" + segment(id) + "/messages", body: body}, &sent)
 	return sent, err
 }

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -133,11 +134,10 @@ func (e engineFiles) Remove(ctx context.Context, id perdure.SessionID, o engine.
 }
 
 // Move moves a file or directory.
-func (e engineFiles) Move(ctx context.Context, id perdure.SessionID, m engine.FileMove) (f engine.File, err error) {
-	_, err = e.call(ctx, request{
+func (e engineFiles) Move(ctx context.Context, id perdure.SessionID, m engine.FileMove) (engine.File, error) {
+	return fetch[engine.File](ctx, e.Engine, request{
 		what: "move " + m.From + " of " + string(id), path: sessionPath(id) + "/files:move", body: m, actor: m.By,
-	}, &f)
-	return f, err
+	})
 }
 
 // List lists the values whose keys start with a prefix.
@@ -275,22 +275,18 @@ func (e engineSessions) Change(
 
 // CancelWhere requests the end of many tasks. The client creates a missing id, so that a retry
 // finds the same bulk.
-func (e engineTasks) CancelWhere(ctx context.Context, o engine.BulkCancel) (b engine.Bulk, err error) {
-	if o.ID == "" {
-		o.ID = perdure.FormatID[perdure.BulkID](uuid.Must(uuid.NewV7()))
-	}
+func (e engineTasks) CancelWhere(ctx context.Context, o engine.BulkCancel) (engine.Bulk, error) {
+	o.ID = cmp.Or(o.ID, perdure.FormatID[perdure.BulkID](uuid.Must(uuid.NewV7())))
 	body := struct {
 		ID     perdure.BulkID    `json:"id"`
 		Filter engine.TaskFilter `json:"filter"`
 		DryRun bool              `json:"dry_run,omitempty"`
 		Reason string            `json:"reason,omitempty"`
 	}{o.ID, o.Filter, o.DryRun, o.Why}
-	_, err = e.call(ctx, request{what: "cancel tasks", path: "/v1/tasks:cancel", body: body, actor: o.By}, &b)
-	return b, err
+	return fetch[engine.Bulk](ctx, e.Engine, request{what: "cancel tasks", path: "/v1/tasks:cancel", body: body, actor: o.By})
 }
 
 // Bulk returns the current state of a bulk.
-func (e engineTasks) Bulk(ctx context.Context, id perdure.BulkID) (b engine.Bulk, err error) {
-	_, err = e.call(ctx, request{what: "bulk " + string(id), path: "/v1/bulks/" + segment(id)}, &b)
-	return b, err
+func (e engineTasks) Bulk(ctx context.Context, id perdure.BulkID) (engine.Bulk, error) {
+	return fetch[engine.Bulk](ctx, e.Engine, request{what: "bulk " + string(id), path: "/v1/bulks/" + segment(id)})
 }

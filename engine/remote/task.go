@@ -11,9 +11,8 @@ import (
 func taskPath(id perdure.TaskID) string { return "/v1/tasks/" + segment(id) }
 
 // Get returns a task. Its worker, which is a fence, is not part of the response.
-func (e engineTasks) Get(ctx context.Context, id perdure.TaskID) (task perdure.Task, err error) {
-	_, err = e.call(ctx, request{what: "task " + string(id), path: taskPath(id)}, &task)
-	return task, err
+func (e engineTasks) Get(ctx context.Context, id perdure.TaskID) (perdure.Task, error) {
+	return fetch[perdure.Task](ctx, e.Engine, request{what: "task " + string(id), path: taskPath(id)})
 }
 
 // List lists tasks in the order of their creation.
@@ -28,11 +27,10 @@ func (e engineTasks) List(ctx context.Context, id perdure.SessionID) ([]perdure.
 // Cancel requests the end of a task.
 func (e engineTasks) Cancel(
 	ctx context.Context, id perdure.TaskID, by, why string,
-) (receipt perdure.CancelReceipt, err error) {
-	_, err = e.call(ctx, request{
+) (perdure.CancelReceipt, error) {
+	return fetch[perdure.CancelReceipt](ctx, e.Engine, request{
 		what: "cancel " + string(id), path: taskPath(id) + "/cancel", body: reasonBody{why}, actor: by,
-	}, &receipt)
-	return receipt, err
+	})
 }
 
 // Resolve records an operator's resolution of a task whose outcome is unknown.

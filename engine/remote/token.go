@@ -12,7 +12,7 @@ import (
 
 // Create creates a token. If the response with the secret is lost, a retry returns Conflict,
 // and the token must be revoked.
-func (e engineTokens) Create(ctx context.Context, o engine.TokenRequest) (made engine.IssuedToken, err error) {
+func (e engineTokens) Create(ctx context.Context, o engine.TokenRequest) (engine.IssuedToken, error) {
 	body := struct {
 		Name    string    `json:"name"`
 		Org     string    `json:"org,omitempty"`
@@ -21,8 +21,7 @@ func (e engineTokens) Create(ctx context.Context, o engine.TokenRequest) (made e
 		Agent   bool      `json:"agent,omitempty"`
 		Expires time.Time `json:"expires_at,omitzero"`
 	}{o.Name, o.Org, o.User, o.Scopes, o.Agent, o.Expires}
-	_, err = e.call(ctx, request{what: "create token", path: "/v1/tokens", body: body, actor: o.By}, &made)
-	return made, err
+	return fetch[engine.IssuedToken](ctx, e.Engine, request{what: "create token", path: "/v1/tokens", body: body, actor: o.By})
 }
 
 // List lists tokens by creation time.
@@ -48,9 +47,8 @@ func (e engineAudit) List(ctx context.Context, q engine.AuditQuery) ([]engine.Au
 }
 
 // Revoke revokes a token permanently.
-func (e engineTokens) Revoke(ctx context.Context, id perdure.TokenID, by string) (t engine.Token, err error) {
-	_, err = e.call(ctx, request{
+func (e engineTokens) Revoke(ctx context.Context, id perdure.TokenID, by string) (engine.Token, error) {
+	return fetch[engine.Token](ctx, e.Engine, request{
 		what: "revoke token " + string(id), path: "/v1/tokens/" + segment(id), remove: true, actor: by,
-	}, &t)
-	return t, err
+	})
 }

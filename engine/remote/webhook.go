@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 
@@ -14,10 +15,8 @@ func webhookPath(id perdure.WebhookID) string { return "/v1/webhooks/" + segment
 
 // Create creates a webhook. The client creates a missing id, so that a retry finds the same
 // webhook. The server decides who the owner is.
-func (e engineWebhooks) Create(ctx context.Context, w webhook.Webhook) (made webhook.Created, err error) {
-	if w.ID == "" {
-		w.ID = perdure.FormatID[perdure.WebhookID](uuid.Must(uuid.NewV7()))
-	}
+func (e engineWebhooks) Create(ctx context.Context, w webhook.Webhook) (webhook.Created, error) {
+	w.ID = cmp.Or(w.ID, perdure.FormatID[perdure.WebhookID](uuid.Must(uuid.NewV7())))
 	body := struct {
 		ID      perdure.WebhookID   `json:"id"`
 		URL     string              `json:"url"`
@@ -26,16 +25,14 @@ func (e engineWebhooks) Create(ctx context.Context, w webhook.Webhook) (made web
 		Session perdure.SessionID   `json:"session_id,omitempty"`
 		Labels  perdure.LabelFilter `json:"labels,omitempty"`
 	}{w.ID, w.URL, w.Types, w.Body, w.Session, w.Labels}
-	_, err = e.call(ctx, request{
+	return fetch[webhook.Created](ctx, e.Engine, request{
 		what: "create webhook " + string(w.ID), path: "/v1/webhooks", body: body, actor: w.Owner,
-	}, &made)
-	return made, err
+	})
 }
 
 // Get returns a webhook.
-func (e engineWebhooks) Get(ctx context.Context, id perdure.WebhookID) (w webhook.Webhook, err error) {
-	_, err = e.call(ctx, request{what: "webhook " + string(id), path: webhookPath(id)}, &w)
-	return w, err
+func (e engineWebhooks) Get(ctx context.Context, id perdure.WebhookID) (webhook.Webhook, error) {
+	return fetch[webhook.Webhook](ctx, e.Engine, request{what: "webhook " + string(id), path: webhookPath(id)})
 }
 
 // List lists webhooks by creation time.
@@ -46,19 +43,17 @@ func (e engineWebhooks) List(ctx context.Context) ([]webhook.Webhook, error) {
 // Change changes a webhook.
 func (e engineWebhooks) Change(
 	ctx context.Context, id perdure.WebhookID, change webhook.Patch,
-) (w webhook.Webhook, err error) {
-	_, err = e.call(ctx, request{
+) (webhook.Webhook, error) {
+	return fetch[webhook.Webhook](ctx, e.Engine, request{
 		what: "change webhook " + string(id), path: webhookPath(id), body: change, method: http.MethodPatch,
-	}, &w)
-	return w, err
+	})
 }
 
 // Rotate creates a new secret for a webhook.
-func (e engineWebhooks) Rotate(ctx context.Context, id perdure.WebhookID) (made webhook.Created, err error) {
-	_, err = e.call(ctx, request{
+func (e engineWebhooks) Rotate(ctx context.Context, id perdure.WebhookID) (webhook.Created, error) {
+	return fetch[webhook.Created](ctx, e.Engine, request{
 		what: "rotate the secret of webhook " + string(id), path: webhookPath(id) + "/rotate", body: struct{}{},
-	}, &made)
-	return made, err
+	})
 }
 
 // Delete removes a webhook and its deliveries. A retry gets the same response.
@@ -77,16 +72,14 @@ func (e engineWebhooks) Deliveries(ctx context.Context, id perdure.WebhookID, li
 // Redeliver queues a delivery again.
 func (e engineWebhooks) Redeliver(
 	ctx context.Context, id perdure.WebhookID, delivery perdure.WebhookDeliveryID,
-) (d webhook.Delivery, err error) {
+) (webhook.Delivery, error) {
 	path := webhookPath(id) + "/deliveries/" + segment(delivery) + "/redeliver"
-	_, err = e.call(ctx, request{what: "redeliver " + string(delivery), path: path, body: struct{}{}}, &d)
-	return d, err
+	return fetch[webhook.Delivery](ctx, e.Engine, request{what: "redeliver " + string(delivery), path: path, body: struct{}{}})
 }
 
 // Test queues a ping.
-func (e engineWebhooks) Test(ctx context.Context, id perdure.WebhookID) (d webhook.Delivery, err error) {
-	_, err = e.call(ctx, request{
+func (e engineWebhooks) Test(ctx context.Context, id perdure.WebhookID) (webhook.Delivery, error) {
+	return fetch[webhook.Delivery](ctx, e.Engine, request{
 		what: "test webhook " + string(id), path: webhookPath(id) + "/test", body: struct{}{},
-	}, &d)
-	return d, err
+	})
 }
