@@ -2,6 +2,7 @@ package host
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -58,9 +59,7 @@ func withCapabilities(cfg Config) (Config, error) {
 // is not valid; the error says why. The same order under the same id is one session, whatever has
 // happened to the agent since (N5).
 func (e *Host) StartAgent(ctx context.Context, o tool.SessionRequest) (engine.Session, error) {
-	if o.ID == "" {
-		o.ID = core.NewID[perdure.SessionID]()
-	}
+	o.ID = cmp.Or(o.ID, core.NewID[perdure.SessionID]())
 	if err := e.startOnce(ctx, o); err != nil {
 		return engine.Session{}, fmt.Errorf("start a session: %w", err)
 	}
@@ -89,11 +88,7 @@ func (e *Host) startUnlessExists(ctx context.Context, id perdure.SessionID, a pe
 	if _, err := perdure.ParseID[perdure.SessionID](string(id)); err != nil {
 		return err
 	}
-	known := false
-	err := e.view(ctx, func(r store.Reader) (err error) {
-		known, err = sameAgent(r, id, a)
-		return err
-	})
+	known, err := store.Read(ctx, e.cfg.Store, func(r store.Reader) (bool, error) { return sameAgent(r, id, a) })
 	if known || err != nil {
 		return err
 	}

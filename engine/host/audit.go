@@ -21,10 +21,8 @@ func (e hostAudit) List(ctx context.Context, q engine.AuditQuery) ([]engine.Audi
 	of, _ := engine.OwnerFromContext(ctx)
 	var found []engine.AuditEntry
 	for after, more := q.After, true; more; {
-		var page []store.AuditLink
-		err := e.view(ctx, func(r store.Reader) (err error) {
-			page, err = r.Audit().Links(of.Org, after, auditPage)
-			return err
+		page, err := store.Read(ctx, e.cfg.Store, func(r store.Reader) ([]store.AuditLink, error) {
+			return r.Audit().Links(of.Org, after, auditPage)
 		})
 		if err != nil {
 			return nil, fmt.Errorf("read the audit log: %w", err)

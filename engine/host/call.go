@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -14,13 +15,12 @@ import (
 )
 
 // List lists the calls of a session in the order of their claims.
-func (e hostCalls) List(ctx context.Context, id perdure.SessionID) (calls []perdure.Call, err error) {
-	return calls, e.view(ctx, func(r store.Reader) error {
+func (e hostCalls) List(ctx context.Context, id perdure.SessionID) ([]perdure.Call, error) {
+	return store.Read(ctx, e.cfg.Store, func(r store.Reader) ([]perdure.Call, error) {
 		if _, err := r.Sessions().Get(id); err != nil {
-			return err
+			return nil, err
 		}
-		calls, err = r.Calls().List(store.CallFilter{Session: id})
-		return err
+		return r.Calls().List(store.CallFilter{Session: id})
 	})
 }
 
@@ -58,18 +58,10 @@ func describeTool(t tool.Tool) engine.Tool {
 		Background: background, NeedsEnv: spec.NeedsEnv, Policy: string(spec.Policy), SoftBudget: spec.SoftBudget,
 		Deadline: spec.Deadline, Parameters: spec.Parameters,
 	}
-	if shown.DisplayName == "" {
-		shown.DisplayName = spec.Name
-	}
-	if shown.Policy == "" {
-		shown.Policy = string(tool.PolicyAuto)
-	}
-	if shown.SoftBudget == 0 {
-		shown.SoftBudget = tool.DefaultSoftBudget
-	}
-	if shown.Deadline == 0 {
-		shown.Deadline = tool.DefaultDeadline
-	}
+	shown.DisplayName = cmp.Or(shown.DisplayName, spec.Name)
+	shown.Policy = cmp.Or(shown.Policy, string(tool.PolicyAuto))
+	shown.SoftBudget = cmp.Or(shown.SoftBudget, tool.DefaultSoftBudget)
+	shown.Deadline = cmp.Or(shown.Deadline, tool.DefaultDeadline)
 	return shown
 }
 

@@ -32,9 +32,7 @@ const (
 // Costs sums up the usage in the journals. It reads them page by page, so the report is not
 // consistent as of one moment. Deleted sessions are not included.
 func (e hostBudgets) Costs(ctx context.Context, q engine.CostQuery) (engine.CostReport, error) {
-	if q.Group == "" {
-		q.Group = bySession
-	}
+	q.Group = cmp.Or(q.Group, bySession)
 	t := tally{
 		q: q, meter: e.meter, prices: e.meter.Prices(), lines: map[string]*engine.CostLine{},
 		total: engine.CostLine{Key: "total"},
@@ -43,10 +41,8 @@ func (e hostBudgets) Costs(ctx context.Context, q engine.CostQuery) (engine.Cost
 		return engine.CostReport{}, fmt.Errorf("costs: %w group %.40q: "+
 			"it must be session, agent, model, tool, schedule or day", perdure.Invalid, q.Group)
 	}
-	var sessions []store.Session
-	err := e.view(ctx, func(r store.Reader) (err error) {
-		sessions, err = r.Sessions().List(listFor(ctx, 0))
-		return err
+	sessions, err := store.Read(ctx, e.cfg.Store, func(r store.Reader) ([]store.Session, error) {
+		return r.Sessions().List(listFor(ctx, 0))
 	})
 	for _, s := range sessions {
 		selected := q.Session == "" || q.Session == s.ID || q.Session == s.Parent || q.Session == s.Root
@@ -64,10 +60,8 @@ func (e hostBudgets) Costs(ctx context.Context, q engine.CostQuery) (engine.Cost
 func (e *Host) tallySession(ctx context.Context, t *tally, id perdure.SessionID) error {
 	t.agent, t.requestedModel, t.startedBy = "", "", turnSchedule{scheduleOf: map[string]perdure.ScheduleID{}}
 	for after := int64(0); ; {
-		var events []perdure.Event
-		err := e.view(ctx, func(r store.Reader) (err error) {
-			events, err = r.Journal().Events(id, after, store.Page)
-			return err
+		events, err := store.Read(ctx, e.cfg.Store, func(r store.Reader) ([]perdure.Event, error) {
+			return r.Journal().Events(id, after, store.Page)
 		})
 		if err != nil || len(events) == 0 {
 			return err

@@ -20,10 +20,8 @@ import (
 func (e *Host) Rearm(ctx context.Context) error {
 	var last perdure.ScheduleID
 	for {
-		var page []perdure.Schedule
-		err := e.view(ctx, func(r store.Reader) (err error) {
-			page, err = r.Schedules().List(store.ScheduleFilter{After: last, Limit: zoneCheckPage})
-			return err
+		page, err := store.Read(ctx, e.cfg.Store, func(r store.Reader) ([]perdure.Schedule, error) {
+			return r.Schedules().List(store.ScheduleFilter{After: last, Limit: zoneCheckPage})
 		})
 		if err != nil || len(page) == 0 {
 			return err

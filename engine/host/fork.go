@@ -48,9 +48,8 @@ func (e *Host) readFork(
 		return from, nil, err
 	}
 	defer frozen.Release()
-	err = e.view(ctx, func(r store.Reader) (err error) {
-		from, err = readSource(r, id, at)
-		return err
+	from, err = store.Read(ctx, e.cfg.Store, func(r store.Reader) (forkSource, error) {
+		return readSource(r, id, at)
 	})
 	if err == nil {
 		databases, err = frozen.copies(ctx, id)

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,40 +14,36 @@ import (
 )
 
 // List lists harnesses.
-func (e hostHarnesses) List(ctx context.Context) (list []engine.HarnessEntry, err error) {
-	return list, e.view(ctx, func(r store.Reader) error {
-		all, err := harnesses().all(r)
-		if err == nil {
-			list, err = harnessEntries(all)
-		}
-		return err
-	})
+func (e hostHarnesses) List(ctx context.Context) ([]engine.HarnessEntry, error) {
+	all, err := store.Read(ctx, e.cfg.Store, harnesses().all)
+	if err != nil {
+		return nil, err
+	}
+	return harnessEntries(all)
 }
 
 // Get returns a harness.
-func (e hostHarnesses) Get(ctx context.Context, id string) (entry engine.HarnessEntry, err error) {
-	return entry, e.view(ctx, func(r store.Reader) error {
-		h, err := harnesses().find(r, id)
-		if err == nil {
-			entry, err = harnessEntry(h)
-		}
-		return err
-	})
+func (e hostHarnesses) Get(ctx context.Context, id string) (engine.HarnessEntry, error) {
+	h, err := store.Read(ctx, e.cfg.Store, func(r store.Reader) (agent.Harness, error) { return harnesses().find(r, id) })
+	if err != nil {
+		return engine.HarnessEntry{}, err
+	}
+	return harnessEntry(h)
 }
 
 // Versions returns every stored version of a harness.
-func (e hostHarnesses) Versions(ctx context.Context, id string, limit int) (list []engine.HarnessEntry, err error) {
-	return list, e.view(ctx, func(r store.Reader) error {
+func (e hostHarnesses) Versions(ctx context.Context, id string, limit int) ([]engine.HarnessEntry, error) {
+	versions, err := store.Read(ctx, e.cfg.Store, func(r store.Reader) ([]agent.Harness, error) {
 		h, err := harnesses().find(r, id)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		versions, err := r.Directory().Harnesses().Versions(h.ID, max(limit, 0))
-		if err == nil {
-			list, err = harnessEntries(versions)
-		}
-		return err
+		return r.Directory().Harnesses().Versions(h.ID, max(limit, 0))
 	})
+	if err != nil {
+		return nil, err
+	}
+	return harnessEntries(versions)
 }
 
 func harnessEntries(all []agent.Harness) ([]engine.HarnessEntry, error) {
@@ -71,9 +68,7 @@ func harnessEntry(h agent.Harness) (engine.HarnessEntry, error) {
 
 // Put adds or replaces a harness.
 func (e hostHarnesses) Put(ctx context.Context, w engine.HarnessWrite) (engine.HarnessEntry, error) {
-	if w.ID == "" {
-		w.ID = core.NewID[perdure.HarnessID]()
-	}
+	w.ID = cmp.Or(w.ID, core.NewID[perdure.HarnessID]())
 	put, err := writeStored(ctx, e.cfg.Store, harnesses(), storedWrite[agent.Harness]{
 		name: w.Name, version: w.Version, id: string(w.ID),
 		fresh: func() agent.Harness { return agent.Harness{ID: w.ID, Name: w.Name} },

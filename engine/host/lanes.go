@@ -10,19 +10,15 @@ import (
 )
 
 // List lists approvals in the order of their requests.
-func (e hostApprovals) List(ctx context.Context, f engine.ApprovalFilter) (list []perdure.Approval, err error) {
-	return list, e.view(ctx, func(r store.Reader) error {
-		list, err = r.Approvals().List(store.ApprovalFilter{Session: f.Session, State: f.State})
-		return err
+func (e hostApprovals) List(ctx context.Context, f engine.ApprovalFilter) ([]perdure.Approval, error) {
+	return store.Read(ctx, e.cfg.Store, func(r store.Reader) ([]perdure.Approval, error) {
+		return r.Approvals().List(store.ApprovalFilter{Session: f.Session, State: f.State})
 	})
 }
 
 // Get returns an approval.
-func (e hostApprovals) Get(ctx context.Context, id perdure.ApprovalID) (a perdure.Approval, err error) {
-	return a, e.view(ctx, func(r store.Reader) error {
-		a, err = r.Approvals().Get(id)
-		return err
-	})
+func (e hostApprovals) Get(ctx context.Context, id perdure.ApprovalID) (perdure.Approval, error) {
+	return store.Read(ctx, e.cfg.Store, func(r store.Reader) (perdure.Approval, error) { return r.Approvals().Get(id) })
 }
 
 // Decide records a person's verdict.
@@ -86,12 +82,11 @@ func (e hostTasks) Send(
 // Messages returns messages of a task.
 func (e hostTasks) Messages(
 	ctx context.Context, id perdure.TaskID, after perdure.TaskMessageID, limit int,
-) (list []perdure.TaskMessage, err error) {
-	return list, e.view(ctx, func(r store.Reader) error {
+) ([]perdure.TaskMessage, error) {
+	return store.Read(ctx, e.cfg.Store, func(r store.Reader) ([]perdure.TaskMessage, error) {
 		if _, err := r.Tasks().Get("", id); err != nil {
-			return err
+			return nil, err
 		}
-		list, err = r.Tasks().Messages(id, after, limit)
-		return err
+		return r.Tasks().Messages(id, after, limit)
 	})
 }

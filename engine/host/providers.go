@@ -52,11 +52,7 @@ func (e hostAgents) List(ctx context.Context) (found []engine.AgentEntry, err er
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		found = append(found, configuredEntry(name, given[name]))
 	}
-	var kept []agent.Agent
-	err = e.view(ctx, func(r store.Reader) error {
-		kept, err = r.Directory().Agents().List(agent.StatusFilter{All: true})
-		return err
-	})
+	kept, err := store.Read(ctx, e.cfg.Store, agents().all)
 	if err != nil {
 		return nil, err
 	}

@@ -100,36 +100,28 @@ func (e *Host) caps() store.ScheduleCaps {
 }
 
 // Get returns a schedule.
-func (e hostSchedules) Get(ctx context.Context, id perdure.ScheduleID) (s perdure.Schedule, err error) {
-	return s, e.view(ctx, func(r store.Reader) error {
-		s, err = r.Schedules().Get(id)
-		return err
-	})
+func (e hostSchedules) Get(ctx context.Context, id perdure.ScheduleID) (perdure.Schedule, error) {
+	return store.Read(ctx, e.cfg.Store, func(r store.Reader) (perdure.Schedule, error) { return r.Schedules().Get(id) })
 }
 
 // List lists schedules by creation time.
-func (e hostSchedules) List(ctx context.Context, id perdure.SessionID) (list []perdure.Schedule, err error) {
-	return list, e.view(ctx, func(r store.Reader) error {
-		list, err = r.Schedules().List(store.ScheduleFilter{Session: id})
-		return err
+func (e hostSchedules) List(ctx context.Context, id perdure.SessionID) ([]perdure.Schedule, error) {
+	return store.Read(ctx, e.cfg.Store, func(r store.Reader) ([]perdure.Schedule, error) {
+		return r.Schedules().List(store.ScheduleFilter{Session: id})
 	})
 }
 
 // Fires lists the recorded fires, latest first.
 func (e hostSchedules) Fires(
 	ctx context.Context, id perdure.ScheduleID, limit int,
-) (fires []perdure.Fire, err error) {
-	return fires, e.view(ctx, func(r store.Reader) error {
+) ([]perdure.Fire, error) {
+	return store.Read(ctx, e.cfg.Store, func(r store.Reader) ([]perdure.Fire, error) {
 		if _, err := r.Schedules().Get(id); err != nil {
-			return err
+			return nil, err
 		}
-		fires, err = r.Schedules().Fires(id, limit)
-		return err
+		return r.Schedules().Fires(id, limit)
 	})
 }
-
-// maxNextFires limits the fires of one request.
-const maxNextFires = 100
 
 // NextFires returns the next fires of a schedule.
 func (e hostSchedules) NextFires(ctx context.Context, id perdure.ScheduleID, n int) ([]engine.NextFire, error) {
@@ -154,7 +146,7 @@ func (e hostSchedules) NextFires(ctx context.Context, id perdure.ScheduleID, n i
 		return nil, fmt.Errorf("schedule %s: %w", id, err)
 	}
 	var next []engine.NextFire
-	for _, f := range spec.Fires(now, zone, min(max(n, 0), maxNextFires)) {
+	for _, f := range spec.Fires(now, zone, min(max(n, 0), engine.MaxNextFires)) {
 		next = append(next, engine.NextFire{At: f.At, Clock: string(f.Clock), Note: f.Text})
 	}
 	return next, nil
@@ -259,11 +251,7 @@ func (e *Host) fireManually(
 	now := func(r store.Reader, s perdure.Schedule, now time.Time) (perdure.ScheduleStep, error) {
 		return e.skipIfPaused(r, s, s.Triggered(nominal, now, reason))
 	}
-	var want perdure.ScheduleStep
-	err := e.view(ctx, func(r store.Reader) (err error) {
-		want, err = now(r, s, nominal)
-		return err
-	})
+	want, err := store.Read(ctx, e.cfg.Store, func(r store.Reader) (perdure.ScheduleStep, error) { return now(r, s, nominal) })
 	if err != nil {
 		return perdure.Fire{}, err
 	}

@@ -64,14 +64,13 @@ func (e *Host) appendEvent(tx store.Tx, id perdure.SessionID, event perdure.Even
 }
 
 // Get returns a session.
-func (e hostSessions) Get(ctx context.Context, id perdure.SessionID) (s engine.Session, err error) {
-	return s, e.view(ctx, func(r store.Reader) error {
+func (e hostSessions) Get(ctx context.Context, id perdure.SessionID) (engine.Session, error) {
+	return store.Read(ctx, e.cfg.Store, func(r store.Reader) (engine.Session, error) {
 		row, err := r.Sessions().Get(id)
 		if err != nil {
-			return err
+			return engine.Session{}, err
 		}
-		s, err = e.describeFull(r, row)
-		return err
+		return e.describeFull(r, row)
 	})
 }
 
@@ -222,10 +221,8 @@ var errIdle = errors.New("at rest")
 
 // WaitIdle returns when the session is idle.
 func (e hostSessions) WaitIdle(ctx context.Context, id perdure.SessionID) error {
-	var session *perdure.Session
-	err := e.view(ctx, func(r store.Reader) (err error) {
-		session, err = e.effects.Fold(r, id)
-		return err
+	session, err := store.Read(ctx, e.cfg.Store, func(r store.Reader) (*perdure.Session, error) {
+		return e.effects.Fold(r, id)
 	})
 	if err != nil {
 		return fmt.Errorf("wait for %s: %w", id, err)

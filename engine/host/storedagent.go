@@ -26,10 +26,8 @@ func (e *Host) findAgent(ctx context.Context, id string) (given *ConfiguredAgent
 	if one, ok := all[id]; ok {
 		return &one, kept, nil
 	}
-	return nil, kept, e.view(ctx, func(r store.Reader) error {
-		kept, err = agents().find(r, id)
-		return err
-	})
+	kept, err = store.Read(ctx, e.cfg.Store, func(r store.Reader) (agent.Agent, error) { return agents().find(r, id) })
+	return nil, kept, err
 }
 
 // Versions returns every stored version of an agent.
@@ -38,10 +36,8 @@ func (e hostAgents) Versions(ctx context.Context, id string, limit int) ([]engin
 	if err != nil || given != nil {
 		return nil, err
 	}
-	var versions []agent.Agent
-	err = e.view(ctx, func(r store.Reader) error {
-		versions, err = r.Directory().Agents().Versions(kept.ID, max(limit, 0))
-		return err
+	versions, err := store.Read(ctx, e.cfg.Store, func(r store.Reader) ([]agent.Agent, error) {
+		return r.Directory().Agents().Versions(kept.ID, max(limit, 0))
 	})
 	if err != nil {
 		return nil, err
@@ -54,9 +50,7 @@ func (e hostAgents) Put(ctx context.Context, w engine.AgentWrite) (engine.AgentE
 	if err := e.checkNotConfigured(w.Name); err != nil {
 		return engine.AgentEntry{}, fmt.Errorf("put agent: %w", err)
 	}
-	if w.ID == "" {
-		w.ID = core.NewID[perdure.AgentID]()
-	}
+	w.ID = cmp.Or(w.ID, core.NewID[perdure.AgentID]())
 	put, err := writeStored(ctx, e.cfg.Store, agents(), storedWrite[agent.Agent]{
 		name: w.Name, version: w.Version, id: string(w.ID),
 		fresh: func() agent.Agent { return agent.Agent{ID: w.ID, Name: w.Name} },
@@ -104,9 +98,7 @@ func (e hostAgents) Delete(ctx context.Context, id string, version int64) error 
 // CreateFromAgent creates a session from a stored or configured agent. A repeated order is
 // recognized by its own content, not by the agent's current configuration.
 func (e hostSessions) CreateFromAgent(ctx context.Context, o engine.AgentSessionRequest) (engine.Session, error) {
-	if o.ID == "" {
-		o.ID = core.NewID[perdure.SessionID]()
-	}
+	o.ID = cmp.Or(o.ID, core.NewID[perdure.SessionID]())
 	order, err := digest(o.ID, "agent", o.Agent, o.Title, o.Labels, o.Model, o.Metadata)
 	if err == nil {
 		err = e.startUnlessExists(ctx, o.ID, perdure.Agent{CreateDigest: order}, func() error {

@@ -15,19 +15,13 @@ import (
 )
 
 // Get returns a task.
-func (e hostTasks) Get(ctx context.Context, id perdure.TaskID) (t perdure.Task, err error) {
-	return t, e.view(ctx, func(r store.Reader) error {
-		t, err = r.Tasks().Get("", id)
-		return err
-	})
+func (e hostTasks) Get(ctx context.Context, id perdure.TaskID) (perdure.Task, error) {
+	return store.Read(ctx, e.cfg.Store, func(r store.Reader) (perdure.Task, error) { return r.Tasks().Get("", id) })
 }
 
 // List lists tasks in the order of their creation.
-func (e hostTasks) List(ctx context.Context, id perdure.SessionID) (tasks []perdure.Task, err error) {
-	return tasks, e.view(ctx, func(r store.Reader) error {
-		tasks, err = r.Tasks().List(store.TaskFilter{Session: id})
-		return err
-	})
+func (e hostTasks) List(ctx context.Context, id perdure.SessionID) ([]perdure.Task, error) {
+	return store.Read(ctx, e.cfg.Store, func(r store.Reader) ([]perdure.Task, error) { return r.Tasks().List(store.TaskFilter{Session: id}) })
 }
 
 // Log returns output from a byte offset.

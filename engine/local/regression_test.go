@@ -329,11 +329,12 @@ func (s *shop) queued() {
 	}
 }
 
-// TestReattachLimitStaysQueued restarts with fewer slots than runs that were left: those without a
-// slot wait, and do not fail (RC14, BG18).
-func TestReattachLimitStaysQueued(t *testing.T) {
-	t.Parallel()
-	entered, release := make(chan struct{}, 9), make(chan struct{})
+// reattachWithOneSlot leaves two runs behind and restarts with one slot: one runs, the other waits.
+// Closing the channel ends the work.
+func reattachWithOneSlot(t *testing.T) (b *shop, release chan struct{}) {
+	t.Helper()
+	entered := make(chan struct{}, 9)
+	release = make(chan struct{})
 	work := tool.NewBackground(tool.Spec{Name: "work", Description: "x", Class: perdure.Idempotent}, func(ctx context.Context, _ words, _ tool.Env) (answer, error) {
 		entered <- struct{}{}
 		select {
@@ -357,11 +358,19 @@ steps: [{text: x}, {text: they run, repeat: true}]
 	<-entered
 	<-entered
 	a.end()
-	b := openShop(t, script, local.Config{Store: st, PerSession: 1}, work)
+	b = openShop(t, script, local.Config{Store: st, PerSession: 1}, work)
 	b.id = a.id
 	b.run()
 	<-entered
 	b.queued()
+	return b, release
+}
+
+// TestReattachLimitStaysQueued restarts with fewer slots than runs that were left: those without a
+// slot wait, and do not fail (RC14, BG18).
+func TestReattachLimitStaysQueued(t *testing.T) {
+	t.Parallel()
+	b, release := reattachWithOneSlot(t)
 	states := map[perdure.TaskState]int{}
 	tasks, err := b.eng.Tasks().List(b.ctx, b.id)
 	for _, task := range tasks {
@@ -386,35 +395,7 @@ steps: [{text: x}, {text: they run, repeat: true}]
 // open (RC2, RC14).
 func TestCanceledWhileQueuedAgain(t *testing.T) {
 	t.Parallel()
-	entered, release := make(chan struct{}, 9), make(chan struct{})
-	work := tool.NewBackground(tool.Spec{Name: "work", Description: "x", Class: perdure.Idempotent}, func(ctx context.Context, _ words, _ tool.Env) (answer, error) {
-		entered <- struct{}{}
-		select {
-		case <-release:
-			return answer{}, nil
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	})
-	const script = `
-rules:
-  - when: {not_called: spawn_background}
-    calls: [{name: spawn_background, args: {tool: work, args: {}}}, {name: spawn_background, args: {tool: work, args: {}}}]
-steps: [{text: x}, {text: they run, repeat: true}]
-`
-	st := memory.New(memory.Config{})
-	a := openShop(t, script, local.Config{Store: st, PerSession: 2}, work)
-	a.run()
-	a.session()
-	a.say("go")
-	<-entered
-	<-entered
-	a.end()
-	b := openShop(t, script, local.Config{Store: st, PerSession: 1}, work)
-	b.id = a.id
-	b.run()
-	<-entered
-	b.queued()
+	b, release := reattachWithOneSlot(t)
 	tasks, err := b.eng.Tasks().List(b.ctx, b.id)
 	for _, task := range tasks {
 		if task.State == perdure.TaskQueued {
