@@ -167,7 +167,6 @@ type wrongEngineTasks struct {
 	wrongEngine
 }
 
-// Tasks implements engine.Engine.
 func (l wrongEngine) Tasks() engine.Tasks { return wrongEngineTasks{l.Engine.Tasks(), l} }
 
 // List lists tasks, with summaries that differ between processes.

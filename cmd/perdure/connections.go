@@ -43,7 +43,6 @@ func (c *connections) List(context.Context) (found []engine.Connection, err erro
 	return found, nil
 }
 
-// Test implements local.Connections.
 func (c *connections) Test(ctx context.Context, name string) (engine.Connection, error) {
 	home, err := c.home()
 	if err != nil {

@@ -413,7 +413,6 @@ func keepMCP(ctx context.Context, k mcp.KeepOptions, log *slog.Logger) error {
 // unavailableModel is the model of a proxy, which calls none.
 type unavailableModel struct{}
 
-// Stream returns an error.
 func (unavailableModel) Stream(context.Context, model.Request) iter.Seq2[model.Delta, error] {
 	return func(yield func(model.Delta, error) bool) {
 		yield(model.Delta{}, &model.Error{Code: model.Unavailable, Text: "a proxy has no model"})

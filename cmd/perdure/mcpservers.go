@@ -273,7 +273,6 @@ func handlesIn(st store.Store) mcptool.Handles {
 	return mcptool.InResources(func(call tool.Call) tool.Resources { return ports(call.Session, call).Resources })
 }
 
-// Close closes the connections to all servers concurrently.
 func (s *mcpServers) Close() error {
 	errs := make([]error, len(s.all))
 	var group sync.WaitGroup

@@ -18,7 +18,6 @@ import (
 // supervised manages the supervised commands of a data directory.
 type supervised struct{}
 
-// EndProcess implements cli.Supervised.
 func (supervised) EndProcess(ctx context.Context, p cli.Process) error {
 	runner, err := supervise.New(supervise.Config{})
 	if err != nil {
@@ -37,7 +36,6 @@ func (supervised) EndProcess(ctx context.Context, p cli.Process) error {
 // endGrace is the grace period of a command that nobody waits for.
 const endGrace = 5 * time.Second
 
-// Processes implements cli.Supervised.
 func (supervised) Processes(ctx context.Context, o cli.OpenOptions) ([]cli.Process, error) {
 	runner, err := supervise.New(supervise.Config{})
 	if err != nil {

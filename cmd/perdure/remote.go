@@ -109,7 +109,6 @@ func (f *remoteEngine) CheckModel(name string) (string, error) {
 	return t.String(), nil
 }
 
-// UseModel implements cli.Engine.
 func (f *remoteEngine) UseModel(id perdure.SessionID, name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -126,7 +125,6 @@ func (f *remoteEngine) Send(ctx context.Context, id perdure.SessionID, message p
 	return f.Engine.Send(ctx, id, message)
 }
 
-// Close implements cli.Engine.
 func (f *remoteEngine) Close() error {
 	f.Engine.Close()
 	return nil

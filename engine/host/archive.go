@@ -187,7 +187,6 @@ func plainJSON(v any) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// Import adds an exported session.
 func (e hostArchives) Import(ctx context.Context, r io.Reader, how engine.Import) (engine.Session, error) {
 	head, parcels, err := readArchive(r)
 	if err != nil {

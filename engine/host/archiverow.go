@@ -26,7 +26,6 @@ func (o octets) MarshalJSON() ([]byte, error) {
 	return plainJSON(map[string]string{"base64": base64.StdEncoding.EncodeToString([]byte(o))})
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
 func (o *octets) UnmarshalJSON(text []byte) error {
 	if len(text) > 0 && text[0] == '{' {
 		var raw struct {

@@ -13,7 +13,6 @@ import (
 // auditPage is the number of audit entries per read.
 const auditPage = 500
 
-// List lists audit entries of the caller's org.
 func (e hostAudit) List(ctx context.Context, q engine.AuditQuery) ([]engine.AuditEntry, error) {
 	if q.Limit < 0 || q.After < 0 {
 		return nil, fmt.Errorf("%w audit query: limit and after must not be negative", perdure.Invalid)

@@ -45,7 +45,6 @@ func budgetID(b budget.Budget) perdure.BudgetID {
 		string(b.Currency), b.Period.String())
 }
 
-// Set adds or changes a budget.
 func (e hostBudgets) Set(ctx context.Context, b budget.Budget, by string) (set budget.Standing, err error) {
 	b, err = b.WithDefaults()
 	if err != nil {
@@ -141,7 +140,6 @@ func (e hostBudgets) List(ctx context.Context, f engine.BudgetFilter) (found []b
 	return found, nil
 }
 
-// Remove removes a budget and its ledger.
 func (e hostBudgets) Remove(ctx context.Context, id perdure.BudgetID) error {
 	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		found, err := tx.Budgets().List(store.BudgetFilter{ID: id})
@@ -162,7 +160,6 @@ func (e hostBudgets) Remove(ctx context.Context, id perdure.BudgetID) error {
 	return nil
 }
 
-// Entries returns the last entries of a ledger.
 func (e hostBudgets) Entries(ctx context.Context, id perdure.BudgetID, limit int) (found []budget.Entry, err error) {
 	err = e.view(ctx, func(r store.Reader) error {
 		known, err := r.Budgets().List(store.BudgetFilter{ID: id})
@@ -180,7 +177,6 @@ func (e hostBudgets) Entries(ctx context.Context, id perdure.BudgetID, limit int
 	return found, nil
 }
 
-// Check reports the standing of every budget of a session.
 func (e hostBudgets) Check(ctx context.Context, id perdure.SessionID) (report budget.Report, err error) {
 	err = e.view(ctx, func(r store.Reader) error {
 		s, err := e.effects.Fold(r, id)

@@ -105,7 +105,6 @@ func (l *bulks) find(ctx context.Context, id perdure.BulkID, begin func() *bulk)
 	return b, false
 }
 
-// CancelWhere requests the end of many tasks.
 func (e hostTasks) CancelWhere(ctx context.Context, o engine.BulkCancel) (engine.Bulk, error) {
 	id := cmp.Or(o.ID, core.NewID[perdure.BulkID]())
 	if _, err := perdure.ParseID[perdure.BulkID](string(id)); err != nil {
@@ -174,7 +173,6 @@ func (e *Host) cancelMany(ctx context.Context, b *bulk, tasks []perdure.TaskID, 
 	b.end(state)
 }
 
-// Bulk returns the current state of a bulk.
 func (e hostTasks) Bulk(ctx context.Context, id perdure.BulkID) (engine.Bulk, error) {
 	b, known := e.bulks.find(ctx, id, nil)
 	if !known {

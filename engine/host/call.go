@@ -35,7 +35,6 @@ func (e hostCalls) Resolve(ctx context.Context, key perdure.CallKey, word engine
 	})
 }
 
-// List lists the tools.
 func (e hostTools) List(context.Context) ([]engine.Tool, error) {
 	var tools []engine.Tool
 	for _, name := range e.cfg.Tools.Names() {

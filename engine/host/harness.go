@@ -13,7 +13,6 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// List lists harnesses.
 func (e hostHarnesses) List(ctx context.Context) ([]engine.HarnessEntry, error) {
 	all, err := store.Read(ctx, e.cfg.Store, harnesses().all)
 	if err != nil {
@@ -22,7 +21,6 @@ func (e hostHarnesses) List(ctx context.Context) ([]engine.HarnessEntry, error) 
 	return harnessEntries(all)
 }
 
-// Get returns a harness.
 func (e hostHarnesses) Get(ctx context.Context, id string) (engine.HarnessEntry, error) {
 	h, err := store.Read(ctx, e.cfg.Store, func(r store.Reader) (agent.Harness, error) { return harnesses().find(r, id) })
 	if err != nil {
@@ -31,7 +29,6 @@ func (e hostHarnesses) Get(ctx context.Context, id string) (engine.HarnessEntry,
 	return harnessEntry(h)
 }
 
-// Versions returns every stored version of a harness.
 func (e hostHarnesses) Versions(ctx context.Context, id string, limit int) ([]engine.HarnessEntry, error) {
 	versions, err := store.Read(ctx, e.cfg.Store, func(r store.Reader) ([]agent.Harness, error) {
 		h, err := harnesses().find(r, id)
@@ -66,7 +63,6 @@ func harnessEntry(h agent.Harness) (engine.HarnessEntry, error) {
 	}, err
 }
 
-// Put adds or replaces a harness.
 func (e hostHarnesses) Put(ctx context.Context, w engine.HarnessWrite) (engine.HarnessEntry, error) {
 	w.ID = cmp.Or(w.ID, core.NewID[perdure.HarnessID]())
 	put, err := writeStored(ctx, e.cfg.Store, harnesses(), storedWrite[agent.Harness]{

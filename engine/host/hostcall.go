@@ -9,7 +9,6 @@ import (
 	"github.com/perdure/perdure/internal/effect/hostcall"
 )
 
-// Start starts a call for a caller other than a model.
 func (e hostHostCalls) Start(ctx context.Context, o engine.HostCallRequest) (engine.HostCall, error) {
 	made, err := e.effects.HostCalls().Start(ctx, hostcall.Request{
 		Session: o.Session, Tool: o.Tool, Args: o.Args, Title: o.Title, Key: o.Key, Join: o.JoinWindow, KeyIsRequestID: o.KeyIsGenerated,
@@ -17,7 +16,6 @@ func (e hostHostCalls) Start(ctx context.Context, o engine.HostCallRequest) (eng
 	return hostCall(made), err
 }
 
-// Find returns a call by its handle.
 func (e hostHostCalls) Find(ctx context.Context, key perdure.CallKey) (engine.HostCall, error) {
 	found, err := e.effects.HostCalls().Find(ctx, key)
 	return hostCall(found), err

@@ -16,12 +16,10 @@ func (e hostApprovals) List(ctx context.Context, f engine.ApprovalFilter) ([]per
 	})
 }
 
-// Get returns an approval.
 func (e hostApprovals) Get(ctx context.Context, id perdure.ApprovalID) (perdure.Approval, error) {
 	return store.Read(ctx, e.cfg.Store, func(r store.Reader) (perdure.Approval, error) { return r.Approvals().Get(id) })
 }
 
-// Decide records a person's verdict.
 func (e hostApprovals) Decide(
 	ctx context.Context, id perdure.ApprovalID, v perdure.Verdict,
 ) (perdure.Approval, error) {
@@ -30,7 +28,6 @@ func (e hostApprovals) Decide(
 	return a, err
 }
 
-// Answer records the client's result of a call.
 func (e hostCalls) Answer(ctx context.Context, key perdure.CallKey, by string, result perdure.ToolResult) error {
 	return e.effects.Calls().Answer(ctx, key, by, result)
 }
@@ -72,14 +69,12 @@ func (e hostTasks) SetDelivery(
 	return e.effects.Tasks().SetDelivery(ctx, id, d, w)
 }
 
-// Send sends a message to a task.
 func (e hostTasks) Send(
 	ctx context.Context, id perdure.TaskID, m perdure.TaskMessage,
 ) (perdure.TaskMessageID, error) {
 	return e.effects.Tasks().Send(ctx, id, m)
 }
 
-// Messages returns messages of a task.
 func (e hostTasks) Messages(
 	ctx context.Context, id perdure.TaskID, after perdure.TaskMessageID, limit int,
 ) ([]perdure.TaskMessage, error) {

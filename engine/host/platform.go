@@ -53,7 +53,6 @@ func (p platform) Sessions(ctx context.Context, limit int) ([]tool.PlatformSessi
 	return list, nil
 }
 
-// Session returns a session.
 func (p platform) Session(ctx context.Context, id perdure.SessionID) (s tool.PlatformSession, found bool, err error) {
 	known, err := p.e.Sessions().Get(ctx, id)
 	if err == nil {
@@ -78,7 +77,6 @@ func (p platform) show(ctx context.Context, s engine.Session) (tool.PlatformSess
 	return shown, err
 }
 
-// CreateSession creates a session.
 func (p platform) CreateSession(ctx context.Context, o tool.SessionRequest) (tool.PlatformSession, error) {
 	s, err := p.e.StartAgent(ctx, o)
 	if err != nil {
@@ -87,18 +85,15 @@ func (p platform) CreateSession(ctx context.Context, o tool.SessionRequest) (too
 	return p.show(ctx, s)
 }
 
-// DeleteSession permanently removes a session.
 func (p platform) DeleteSession(ctx context.Context, id perdure.SessionID) error {
 	return p.e.Sessions().Delete(ctx, id)
 }
 
-// Send adds a message to a session.
 func (p platform) Send(ctx context.Context, id perdure.SessionID, text string) (perdure.MessageID, error) {
 	sent, err := p.e.Send(ctx, id, perdure.Text(text))
 	return sent.ID, err
 }
 
-// Messages returns a page of a transcript.
 func (p platform) Messages(
 	ctx context.Context, id perdure.SessionID, after int64, limit int,
 ) (tool.MessagePage, error) {
@@ -109,7 +104,6 @@ func (p platform) Messages(
 	return page, err
 }
 
-// ContextOf reports what fills the context window.
 func (p platform) ContextOf(ctx context.Context, id perdure.SessionID) (tool.ContextReport, error) {
 	return p.ports(id, tool.Call{}).Session.Context(ctx)
 }

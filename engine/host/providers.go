@@ -86,7 +86,6 @@ func storedEntry(a agent.Agent) (engine.AgentEntry, error) {
 	}, err
 }
 
-// Get returns an agent.
 func (e hostAgents) Get(ctx context.Context, id string) (engine.AgentEntry, error) {
 	given, kept, err := e.findAgent(ctx, id)
 	switch {
@@ -111,7 +110,6 @@ func (e hostAgents) Effective(ctx context.Context, id string) (engine.EffectiveA
 	return effective, nil
 }
 
-// List lists the configured servers.
 func (e hostConnections) List(ctx context.Context) ([]engine.Connection, error) {
 	if e.cfg.Providers.Connections == nil {
 		return nil, nil
@@ -127,7 +125,6 @@ func (e hostConnections) Test(ctx context.Context, name string) (engine.Connecti
 	return e.cfg.Providers.Connections.Test(ctx, name)
 }
 
-// Providers lists the configured model providers.
 func (e hostConnections) Providers(context.Context) ([]engine.Provider, error) {
 	return slices.Clone(e.cfg.Providers.Providers), nil
 }

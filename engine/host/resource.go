@@ -10,7 +10,6 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// List lists the external resources of a session.
 func (e hostResources) List(ctx context.Context, id perdure.SessionID) (found []engine.SessionResource, err error) {
 	return found, e.view(ctx, func(r store.Reader) error {
 		found = nil
@@ -31,7 +30,6 @@ func (e hostResources) List(ctx context.Context, id perdure.SessionID) (found []
 	})
 }
 
-// Get returns an entry.
 func (e hostResources) Get(
 	ctx context.Context, id perdure.SessionID, resource string,
 ) (found engine.SessionResource, err error) {

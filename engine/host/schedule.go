@@ -13,7 +13,6 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Create creates a schedule of a session and enables it.
 func (e hostSchedules) Create(ctx context.Context, s perdure.Schedule) (perdure.Schedule, error) {
 	return e.createSchedule(ctx, s, nil)
 }
@@ -99,12 +98,10 @@ func (e *Host) caps() store.ScheduleCaps {
 	return store.ScheduleCaps{Session: e.cfg.Schedules.PerSession, Org: e.cfg.Schedules.PerOrg}
 }
 
-// Get returns a schedule.
 func (e hostSchedules) Get(ctx context.Context, id perdure.ScheduleID) (perdure.Schedule, error) {
 	return store.Read(ctx, e.cfg.Store, func(r store.Reader) (perdure.Schedule, error) { return r.Schedules().Get(id) })
 }
 
-// List lists schedules by creation time.
 func (e hostSchedules) List(ctx context.Context, id perdure.SessionID) ([]perdure.Schedule, error) {
 	return store.Read(ctx, e.cfg.Store, func(r store.Reader) ([]perdure.Schedule, error) {
 		return r.Schedules().List(store.ScheduleFilter{Session: id})
@@ -123,7 +120,6 @@ func (e hostSchedules) Fires(
 	})
 }
 
-// NextFires returns the next fires of a schedule.
 func (e hostSchedules) NextFires(ctx context.Context, id perdure.ScheduleID, n int) ([]engine.NextFire, error) {
 	var s perdure.Schedule
 	var now time.Time
@@ -152,7 +148,6 @@ func (e hostSchedules) NextFires(ctx context.Context, id perdure.ScheduleID, n i
 	return next, nil
 }
 
-// Pause disables a schedule.
 func (e hostSchedules) Pause(ctx context.Context, id perdure.ScheduleID, by, why string) (perdure.Schedule, error) {
 	return e.changeSchedule(ctx, id, func(tx store.Tx, s perdure.Schedule) (perdure.Schedule, perdure.Fact, error) {
 		if !s.Enabled {
@@ -166,7 +161,6 @@ func (e hostSchedules) Pause(ctx context.Context, id perdure.ScheduleID, by, why
 	})
 }
 
-// Resume enables a schedule from now on.
 func (e hostSchedules) Resume(ctx context.Context, id perdure.ScheduleID, by string) (perdure.Schedule, error) {
 	return e.changeSchedule(ctx, id, func(tx store.Tx, s perdure.Schedule) (perdure.Schedule, perdure.Fact, error) {
 		if s.Enabled {
@@ -216,7 +210,6 @@ func (e *Host) changeSchedule(
 	return s, nil
 }
 
-// Delete removes a schedule and its fires.
 func (e hostSchedules) Delete(ctx context.Context, id perdure.ScheduleID, by string) error {
 	_, err := e.effects.Schedules().EndSchedule(ctx, "", id, taskrecord.CancelIntent{By: by, Why: "its schedule was deleted"}, true)
 	e.scheduler.Replan()

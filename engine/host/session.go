@@ -14,7 +14,6 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// Create creates a session for an agent.
 func (e hostSessions) Create(ctx context.Context, agent perdure.Agent) (engine.Session, error) {
 	return e.Sessions().CreateAs(ctx, core.NewID[perdure.SessionID](), agent)
 }
@@ -63,7 +62,6 @@ func (e *Host) appendEvent(tx store.Tx, id perdure.SessionID, event perdure.Even
 	return events[0].Seq, err
 }
 
-// Get returns a session.
 func (e hostSessions) Get(ctx context.Context, id perdure.SessionID) (engine.Session, error) {
 	return store.Read(ctx, e.cfg.Store, func(r store.Reader) (engine.Session, error) {
 		row, err := r.Sessions().Get(id)
@@ -219,7 +217,6 @@ func (e hostSessions) Interrupt(ctx context.Context, id perdure.SessionID, by, w
 // errIdle ends the watch of a session that has become idle.
 var errIdle = errors.New("at rest")
 
-// WaitIdle returns when the session is idle.
 func (e hostSessions) WaitIdle(ctx context.Context, id perdure.SessionID) error {
 	session, err := store.Read(ctx, e.cfg.Store, func(r store.Reader) (*perdure.Session, error) {
 		return e.effects.Fold(r, id)

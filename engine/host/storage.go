@@ -35,7 +35,6 @@ func fileOf(f tool.FileStat) engine.File {
 	}
 }
 
-// Get returns a file or directory.
 func (e hostFiles) Get(ctx context.Context, id perdure.SessionID, path string, content bool) (engine.File, error) {
 	files, err := e.filesOf(ctx, id, "")
 	if err != nil {
@@ -53,7 +52,6 @@ func (e hostFiles) Get(ctx context.Context, id perdure.SessionID, path string, c
 	return f, err
 }
 
-// List lists a directory.
 func (e hostFiles) List(
 	ctx context.Context, id perdure.SessionID, dir string, deep bool,
 ) (found []engine.File, err error) {
@@ -68,7 +66,6 @@ func (e hostFiles) List(
 	return found, err
 }
 
-// Write writes a file.
 func (e hostFiles) Write(ctx context.Context, id perdure.SessionID, w engine.FileWrite) (engine.File, error) {
 	files, err := e.filesOf(ctx, id, w.By)
 	if err != nil {
@@ -84,7 +81,6 @@ func (e hostFiles) Write(ctx context.Context, id perdure.SessionID, w engine.Fil
 	return fileOf(there), nil
 }
 
-// Remove removes a file or directory.
 func (e hostFiles) Remove(ctx context.Context, id perdure.SessionID, r engine.FileRemoval) error {
 	files, err := e.filesOf(ctx, id, r.By)
 	if err != nil {
@@ -105,7 +101,6 @@ func (e hostFiles) Remove(ctx context.Context, id perdure.SessionID, r engine.Fi
 	return err
 }
 
-// Move moves a file or directory.
 func (e hostFiles) Move(ctx context.Context, id perdure.SessionID, m engine.FileMove) (engine.File, error) {
 	files, err := e.filesOf(ctx, id, m.By)
 	if err != nil {
@@ -120,7 +115,6 @@ func (e hostFiles) Move(ctx context.Context, id perdure.SessionID, m engine.File
 	return fileOf(moved), err
 }
 
-// List lists the values of a session.
 func (e hostValues) List(
 	ctx context.Context, id perdure.SessionID, prefix string,
 ) (found []engine.ValueStat, err error) {
@@ -139,7 +133,6 @@ func (e hostValues) List(
 	})
 }
 
-// Get returns a value.
 func (e hostValues) Get(ctx context.Context, id perdure.SessionID, key string) (v engine.Value, err error) {
 	return v, e.view(ctx, func(r store.Reader) error {
 		if _, err := r.Sessions().Get(id); err != nil {
@@ -229,7 +222,6 @@ func (e *Host) secretsOf(ctx context.Context, id perdure.SessionID) (tool.Secret
 	return nil, fmt.Errorf("secrets of %s: %w: this host stores no secrets", id, perdure.Unavailable)
 }
 
-// List lists the secrets of a session.
 func (e hostSecrets) List(ctx context.Context, id perdure.SessionID) (found []engine.Secret, err error) {
 	secrets, err := e.secretsOf(ctx, id)
 	if err != nil {
@@ -244,7 +236,6 @@ func (e hostSecrets) List(ctx context.Context, id perdure.SessionID) (found []en
 	return found, err
 }
 
-// Set encrypts a value and stores it.
 func (e hostSecrets) Set(ctx context.Context, id perdure.SessionID, w engine.SecretWrite) error {
 	secrets, err := e.secretsOf(ctx, id)
 	if err != nil {
@@ -253,7 +244,6 @@ func (e hostSecrets) Set(ctx context.Context, id perdure.SessionID, w engine.Sec
 	return secrets.SetSecret(ctx, tool.SecretWrite{Name: w.Name, Value: w.Value, Hosts: w.Hosts})
 }
 
-// Remove removes a secret.
 func (e hostSecrets) Remove(ctx context.Context, id perdure.SessionID, name string) error {
 	secrets, err := e.secretsOf(ctx, id)
 	if err != nil {

@@ -30,7 +30,6 @@ func (e *Host) findAgent(ctx context.Context, id string) (given *ConfiguredAgent
 	return nil, kept, err
 }
 
-// Versions returns every stored version of an agent.
 func (e hostAgents) Versions(ctx context.Context, id string, limit int) ([]engine.AgentEntry, error) {
 	given, kept, err := e.findAgent(ctx, id)
 	if err != nil || given != nil {
@@ -45,7 +44,6 @@ func (e hostAgents) Versions(ctx context.Context, id string, limit int) ([]engin
 	return appendStored(nil, versions)
 }
 
-// Put adds or replaces a stored agent.
 func (e hostAgents) Put(ctx context.Context, w engine.AgentWrite) (engine.AgentEntry, error) {
 	if err := e.checkNotConfigured(w.Name); err != nil {
 		return engine.AgentEntry{}, fmt.Errorf("put agent: %w", err)

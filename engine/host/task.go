@@ -14,7 +14,6 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Get returns a task.
 func (e hostTasks) Get(ctx context.Context, id perdure.TaskID) (perdure.Task, error) {
 	return store.Read(ctx, e.cfg.Store, func(r store.Reader) (perdure.Task, error) { return r.Tasks().Get("", id) })
 }
@@ -24,7 +23,6 @@ func (e hostTasks) List(ctx context.Context, id perdure.SessionID) ([]perdure.Ta
 	return store.Read(ctx, e.cfg.Store, func(r store.Reader) ([]perdure.Task, error) { return r.Tasks().List(store.TaskFilter{Session: id}) })
 }
 
-// Log returns output from a byte offset.
 func (e hostTasks) Log(ctx context.Context, id perdure.TaskID, offset int64, max int) (log engine.Log, err error) {
 	return log, e.view(ctx, func(r store.Reader) error {
 		chunks, from, end, err := taskport.LogFrom(r, id, offset, max)
@@ -40,7 +38,6 @@ func (e hostTasks) Log(ctx context.Context, id perdure.TaskID, offset int64, max
 	})
 }
 
-// Cancel requests the end of a task.
 func (e hostTasks) Cancel(ctx context.Context, id perdure.TaskID, by, why string) (perdure.CancelReceipt, error) {
 	return e.effects.Tasks().Cancel(ctx, id, taskrecord.CancelIntent{By: by, Why: why})
 }
@@ -66,7 +63,6 @@ var errEnded = errors.New("ended")
 // for end sooner, and their end is signalled in this process.
 const watchAfter = 50 * time.Millisecond
 
-// Wait returns when the task has ended or awaits input.
 func (e hostTasks) Wait(ctx context.Context, id perdure.TaskID) (perdure.Task, error) {
 	end, err := e.waitEnd(ctx, id)
 	return end.Task, err

@@ -150,7 +150,6 @@ func (e hostTokens) List(ctx context.Context) (list []engine.Token, err error) {
 	return list, nil
 }
 
-// Revoke revokes a token permanently.
 func (e hostTokens) Revoke(ctx context.Context, id perdure.TokenID, by string) (shown engine.Token, err error) {
 	err = e.cfg.Store.InTx(store.Urgent(ctx), func(tx store.Tx) error { // also on a full disk
 		t, err := tx.Tokens().Get(id)

@@ -36,35 +36,29 @@ func (e *Host) newSender(cfg Config) *hooks.Sender {
 // durability.
 func (e *Host) SendWebhooks(ctx context.Context) error { return e.webhooks.Run(ctx) }
 
-// Create creates a webhook.
 func (e hostWebhooks) Create(ctx context.Context, w webhook.Webhook) (webhook.Created, error) {
 	w.Org = rowOwner(ctx).Org
 	return e.webhooks.Create(ctx, w)
 }
 
-// Get returns a webhook.
 func (e hostWebhooks) Get(ctx context.Context, id perdure.WebhookID) (webhook.Webhook, error) {
 	return e.webhooks.Webhook(ctx, id)
 }
 
-// List lists webhooks by creation time.
 func (e hostWebhooks) List(ctx context.Context) ([]webhook.Webhook, error) {
 	return e.webhooks.Webhooks(ctx)
 }
 
-// Change changes a webhook.
 func (e hostWebhooks) Change(
 	ctx context.Context, id perdure.WebhookID, change webhook.Patch,
 ) (webhook.Webhook, error) {
 	return e.webhooks.Change(ctx, id, change)
 }
 
-// Rotate creates a new secret for a webhook.
 func (e hostWebhooks) Rotate(ctx context.Context, id perdure.WebhookID) (webhook.Created, error) {
 	return e.webhooks.Rotate(ctx, id, engine.RotationFromContext(ctx))
 }
 
-// Delete removes a webhook and its deliveries.
 func (e hostWebhooks) Delete(ctx context.Context, id perdure.WebhookID) error {
 	return e.webhooks.Delete(ctx, id)
 }
@@ -81,7 +75,6 @@ func (e hostWebhooks) Redeliver(
 	return e.webhooks.Redeliver(ctx, id, delivery)
 }
 
-// Test queues a ping.
 func (e hostWebhooks) Test(ctx context.Context, id perdure.WebhookID) (webhook.Delivery, error) {
 	return e.webhooks.Test(ctx, id)
 }

@@ -32,14 +32,12 @@ func (e scheduler) Wake(id perdure.SessionID) {
 	e.group.Go(func() { e.drive(ctx, id, d) })
 }
 
-// Forget drops a remembered wake.
 func (e scheduler) Forget(id perdure.SessionID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.woken, id)
 }
 
-// StartQueued makes the worker's loop start queued runs.
 func (e scheduler) StartQueued() {
 	select {
 	case e.slotsFreed <- struct{}{}:
@@ -47,7 +45,6 @@ func (e scheduler) StartQueued() {
 	}
 }
 
-// Replan makes the timekeeper look at the schedules.
 func (e scheduler) Replan() {
 	select {
 	case e.replanned <- struct{}{}:
@@ -55,7 +52,6 @@ func (e scheduler) Replan() {
 	}
 }
 
-// Go runs work beside the drivers.
 func (e scheduler) Go(work func(context.Context)) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -74,7 +70,6 @@ func (e scheduler) Running() bool {
 	return e.running
 }
 
-// Stopping reports whether the context of Run has ended.
 func (e scheduler) Stopping() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

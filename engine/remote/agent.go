@@ -17,7 +17,6 @@ func (e engineAgents) List(ctx context.Context) ([]engine.AgentEntry, error) {
 	return list[engine.AgentEntry](ctx, e.Engine, request{what: "agents", path: "/v1/agents"}, 0)
 }
 
-// Get returns an agent.
 func (e engineAgents) Get(ctx context.Context, id string) (a engine.AgentEntry, err error) {
 	return a, e.named(ctx, request{what: "agent", path: "/v1/agents/"}, id, &a)
 }
@@ -32,7 +31,6 @@ func (e engineAgents) Versions(ctx context.Context, id string, limit int) ([]eng
 	return versions[engine.AgentEntry](ctx, e.Engine, request{what: "agent", path: "/v1/agents/"}, id, limit)
 }
 
-// Put adds an agent to the store or replaces a stored one.
 func (e engineAgents) Put(ctx context.Context, w engine.AgentWrite) (a engine.AgentEntry, err error) {
 	body := struct {
 		ID      perdure.AgentID   `json:"id,omitempty"`
@@ -47,12 +45,10 @@ func (e engineAgents) Delete(ctx context.Context, id string, version int64) erro
 	return e.deleteStored(ctx, stored{"agent", "/v1/agents/", id, version})
 }
 
-// List lists harnesses.
 func (e engineHarnesses) List(ctx context.Context) ([]engine.HarnessEntry, error) {
 	return list[engine.HarnessEntry](ctx, e.Engine, request{what: "harnesses", path: "/v1/harnesses"}, 0)
 }
 
-// Get returns a harness.
 func (e engineHarnesses) Get(ctx context.Context, id string) (h engine.HarnessEntry, err error) {
 	return h, e.named(ctx, request{what: "harness", path: "/v1/harnesses/"}, id, &h)
 }
@@ -62,7 +58,6 @@ func (e engineHarnesses) Versions(ctx context.Context, id string, limit int) ([]
 	return versions[engine.HarnessEntry](ctx, e.Engine, request{what: "harness", path: "/v1/harnesses/"}, id, limit)
 }
 
-// Put adds or replaces a harness.
 func (e engineHarnesses) Put(ctx context.Context, w engine.HarnessWrite) (h engine.HarnessEntry, err error) {
 	body := struct {
 		ID     perdure.HarnessID `json:"id,omitempty"`
@@ -182,7 +177,6 @@ func (e engineConnections) Test(ctx context.Context, name string) (c engine.Conn
 	}, name, &c)
 }
 
-// Providers lists the configured model providers.
 func (e engineConnections) Providers(ctx context.Context) ([]engine.Provider, error) {
 	return list[engine.Provider](ctx, e.Engine, request{what: "providers", path: "/v1/providers"}, 0)
 }

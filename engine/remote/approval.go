@@ -25,7 +25,6 @@ func (e engineApprovals) List(ctx context.Context, f engine.ApprovalFilter) ([]p
 	return list[perdure.Approval](ctx, e.Engine, r, 0)
 }
 
-// Get returns an approval.
 func (e engineApprovals) Get(ctx context.Context, id perdure.ApprovalID) (perdure.Approval, error) {
 	return fetch[perdure.Approval](ctx, e.Engine, request{what: "approval " + string(id), path: approvalPath(id)})
 }

@@ -53,13 +53,11 @@ func (e engineBudgets) List(ctx context.Context, f engine.BudgetFilter) ([]budge
 	return unpaged[budget.Standing](ctx, e.Engine, r)
 }
 
-// Remove removes a budget and its ledger.
 func (e engineBudgets) Remove(ctx context.Context, id perdure.BudgetID) error {
 	_, err := e.call(ctx, request{what: "remove budget " + string(id), path: budgetPath(id), remove: true}, nil)
 	return err
 }
 
-// Entries returns the last entries of the ledger of a budget.
 func (e engineBudgets) Entries(ctx context.Context, id perdure.BudgetID, limit int) ([]budget.Entry, error) {
 	r := request{what: "the ledger of budget " + string(id), path: budgetPath(id) + "/entries", query: url.Values{}}
 	if limit > 0 {
@@ -68,7 +66,6 @@ func (e engineBudgets) Entries(ctx context.Context, id perdure.BudgetID, limit i
 	return unpaged[budget.Entry](ctx, e.Engine, r)
 }
 
-// Check reports the standing of every budget of a session.
 func (e engineBudgets) Check(ctx context.Context, id perdure.SessionID) (budget.Report, error) {
 	return fetch[budget.Report](ctx, e.Engine, request{
 		what: "check the budgets of " + string(id), path: "/v1/sessions/" + segment(id) + "/budgets",

@@ -67,7 +67,6 @@ func (e engineCalls) Detach(ctx context.Context, key perdure.CallKey, by string)
 	})
 }
 
-// List lists the tools.
 func (e engineTools) List(ctx context.Context) ([]engine.Tool, error) {
 	return unpaged[engine.Tool](ctx, e.Engine, request{what: "tools", path: "/v1/tools"})
 }

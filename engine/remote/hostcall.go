@@ -13,7 +13,6 @@ func (e engineHostCalls) Start(ctx context.Context, o engine.HostCallRequest) (e
 	return fetch[engine.HostCall](ctx, e.Engine, request{what: "call " + o.Tool, path: callsPath(o.Session), body: o})
 }
 
-// Find returns a call by its handle.
 func (e engineHostCalls) Find(ctx context.Context, key perdure.CallKey) (engine.HostCall, error) {
 	return fetch[engine.HostCall](ctx, e.Engine, request{what: "call " + key.String(), path: callPath(key) + "/task"})
 }

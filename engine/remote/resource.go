@@ -12,14 +12,12 @@ func resourcePath(id perdure.SessionID, resource string) string {
 	return sessionPath(id) + "/resources/" + keySegment(resource)
 }
 
-// List lists the external resources of a session.
 func (e engineResources) List(ctx context.Context, id perdure.SessionID) ([]engine.SessionResource, error) {
 	return list[engine.SessionResource](ctx, e.Engine, request{
 		what: "resources of " + string(id), path: sessionPath(id) + "/resources",
 	}, 0)
 }
 
-// Get returns an entry.
 func (e engineResources) Get(
 	ctx context.Context, id perdure.SessionID, resource string,
 ) (r engine.SessionResource, err error) {

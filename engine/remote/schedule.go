@@ -38,7 +38,6 @@ func (e engineSchedules) Create(ctx context.Context, s perdure.Schedule) (perdur
 	})
 }
 
-// Get returns a schedule.
 func (e engineSchedules) Get(ctx context.Context, id perdure.ScheduleID) (perdure.Schedule, error) {
 	return fetch[perdure.Schedule](ctx, e.Engine, request{what: "schedule " + string(id), path: schedulePath(id)})
 }
@@ -53,7 +52,6 @@ func (e engineSchedules) List(ctx context.Context, id perdure.SessionID) ([]perd
 	return list[perdure.Schedule](ctx, e.Engine, r, 0)
 }
 
-// NextFires returns the next n fires of a schedule.
 func (e engineSchedules) NextFires(ctx context.Context, id perdure.ScheduleID, n int) ([]engine.NextFire, error) {
 	if n <= 0 {
 		_, err := e.Schedules().Get(ctx, id)
@@ -71,7 +69,6 @@ func (e engineSchedules) Fires(ctx context.Context, id perdure.ScheduleID, limit
 	return list[perdure.Fire](ctx, e.Engine, request{what: "fires of " + string(id), path: schedulePath(id) + "/fires"}, limit)
 }
 
-// Pause disables a schedule.
 func (e engineSchedules) Pause(
 	ctx context.Context, id perdure.ScheduleID, by, why string,
 ) (perdure.Schedule, error) {
@@ -80,7 +77,6 @@ func (e engineSchedules) Pause(
 	})
 }
 
-// Resume enables a schedule from now on.
 func (e engineSchedules) Resume(ctx context.Context, id perdure.ScheduleID, by string) (perdure.Schedule, error) {
 	return fetch[perdure.Schedule](ctx, e.Engine, request{
 		what: "resume schedule " + string(id), path: schedulePath(id) + "/resume", body: struct{}{}, actor: by,

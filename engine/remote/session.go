@@ -33,7 +33,6 @@ func (e engineSessions) CreateAs(ctx context.Context, id perdure.SessionID, agen
 	return s, err
 }
 
-// Get returns a session.
 func (e engineSessions) Get(ctx context.Context, id perdure.SessionID) (engine.Session, error) {
 	return fetch[engine.Session](ctx, e.Engine, request{what: "session " + string(id), path: "/v1/sessions/" + segment(id)})
 }
@@ -90,7 +89,6 @@ func (e engineSessions) Delete(ctx context.Context, id perdure.SessionID) error 
 	return err
 }
 
-// Interrupt requests the end of the running turn.
 func (e engineSessions) Interrupt(ctx context.Context, id perdure.SessionID, by, why string) error {
 	_, err := e.call(ctx, request{
 		what: "interrupt " + string(id), path: "/v1/sessions/" + segment(id) + "/interrupt", body: reasonBody{why},

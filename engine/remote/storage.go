@@ -62,7 +62,6 @@ func checkPath(name string) error {
 	return nil
 }
 
-// Get returns a file or directory.
 func (e engineFiles) Get(ctx context.Context, id perdure.SessionID, name string, content bool) (f engine.File, err error) {
 	if err := checkPath(name); err != nil {
 		return f, err
@@ -83,7 +82,6 @@ func (e engineFiles) Get(ctx context.Context, id perdure.SessionID, name string,
 	return f, nil
 }
 
-// List lists a directory.
 func (e engineFiles) List(ctx context.Context, id perdure.SessionID, dir string, deep bool) ([]engine.File, error) {
 	r := request{
 		what: "files of " + string(id), path: sessionPath(id) + "/files", query: url.Values{
@@ -117,7 +115,6 @@ func (e engineFiles) Write(ctx context.Context, id perdure.SessionID, w engine.F
 	return f, err
 }
 
-// Remove removes a file or directory.
 func (e engineFiles) Remove(ctx context.Context, id perdure.SessionID, o engine.FileRemoval) error {
 	if err := checkPath(o.Path); err != nil {
 		return err
@@ -133,7 +130,6 @@ func (e engineFiles) Remove(ctx context.Context, id perdure.SessionID, o engine.
 	return err
 }
 
-// Move moves a file or directory.
 func (e engineFiles) Move(ctx context.Context, id perdure.SessionID, m engine.FileMove) (engine.File, error) {
 	return fetch[engine.File](ctx, e.Engine, request{
 		what: "move " + m.From + " of " + string(id), path: sessionPath(id) + "/files:move", body: m, actor: m.By,
@@ -148,7 +144,6 @@ func (e engineValues) List(ctx context.Context, id perdure.SessionID, prefix str
 	return list[engine.ValueStat](ctx, e.Engine, r, 0)
 }
 
-// Get returns a value.
 func (e engineValues) Get(ctx context.Context, id perdure.SessionID, key string) (engine.Value, error) {
 	v, _, err := e.value(ctx, id, key)
 	return v, err
@@ -181,7 +176,6 @@ func (e *Engine) condition(
 	return map[string]string{ifMatch: tag}, nil
 }
 
-// Set writes a value.
 func (e engineValues) Set(ctx context.Context, id perdure.SessionID, w engine.ValueWrite) (v engine.Value, err error) {
 	if w.Key == "" {
 		return v, fmt.Errorf("%w key: it is empty", perdure.Invalid)
@@ -202,7 +196,6 @@ func (e engineValues) Set(ctx context.Context, id perdure.SessionID, w engine.Va
 	return v, err
 }
 
-// Remove removes a value.
 func (e engineValues) Remove(
 	ctx context.Context, id perdure.SessionID, key string, read *engine.ValueStat,
 ) (err error) {
@@ -214,7 +207,6 @@ func (e engineValues) Remove(
 	return err
 }
 
-// List lists the secrets of a session.
 func (e engineSecrets) List(ctx context.Context, id perdure.SessionID) ([]engine.Secret, error) {
 	return list[engine.Secret](ctx, e.Engine, request{what: "secrets of " + string(id), path: sessionPath(id) + "/secrets"}, 0)
 }
@@ -238,7 +230,6 @@ func secretPath(id perdure.SessionID, name string) string {
 	return sessionPath(id) + "/secrets/" + keySegment(name)
 }
 
-// Remove removes a secret.
 func (e engineSecrets) Remove(ctx context.Context, id perdure.SessionID, name string) error {
 	_, err := e.call(ctx, request{
 		what: fmt.Sprintf("remove secret %q of %s", name, id), path: secretPath(id, name), remove: true,
@@ -246,7 +237,6 @@ func (e engineSecrets) Remove(ctx context.Context, id perdure.SessionID, name st
 	return err
 }
 
-// Change changes the title and the labels of a session.
 func (e engineSessions) Change(
 	ctx context.Context, id perdure.SessionID, o engine.SessionChange,
 ) (s engine.Session, err error) {
@@ -286,7 +276,6 @@ func (e engineTasks) CancelWhere(ctx context.Context, o engine.BulkCancel) (engi
 	return fetch[engine.Bulk](ctx, e.Engine, request{what: "cancel tasks", path: "/v1/tasks:cancel", body: body, actor: o.By})
 }
 
-// Bulk returns the current state of a bulk.
 func (e engineTasks) Bulk(ctx context.Context, id perdure.BulkID) (engine.Bulk, error) {
 	return fetch[engine.Bulk](ctx, e.Engine, request{what: "bulk " + string(id), path: "/v1/bulks/" + segment(id)})
 }

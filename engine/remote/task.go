@@ -24,7 +24,6 @@ func (e engineTasks) List(ctx context.Context, id perdure.SessionID) ([]perdure.
 	return list[perdure.Task](ctx, e.Engine, r, 0)
 }
 
-// Cancel requests the end of a task.
 func (e engineTasks) Cancel(
 	ctx context.Context, id perdure.TaskID, by, why string,
 ) (perdure.CancelReceipt, error) {

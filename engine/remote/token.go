@@ -24,12 +24,10 @@ func (e engineTokens) Create(ctx context.Context, o engine.TokenRequest) (engine
 	return fetch[engine.IssuedToken](ctx, e.Engine, request{what: "create token", path: "/v1/tokens", body: body, actor: o.By})
 }
 
-// List lists tokens by creation time.
 func (e engineTokens) List(ctx context.Context) ([]engine.Token, error) {
 	return list[engine.Token](ctx, e.Engine, request{what: "tokens", path: "/v1/tokens"}, 0)
 }
 
-// List lists audit entries.
 func (e engineAudit) List(ctx context.Context, q engine.AuditQuery) ([]engine.AuditEntry, error) {
 	query := url.Values{}
 	filter := map[string]string{
@@ -46,7 +44,6 @@ func (e engineAudit) List(ctx context.Context, q engine.AuditQuery) ([]engine.Au
 	return list[engine.AuditEntry](ctx, e.Engine, request{what: "the audit log", path: "/v1/audit", query: query}, q.Limit)
 }
 
-// Revoke revokes a token permanently.
 func (e engineTokens) Revoke(ctx context.Context, id perdure.TokenID, by string) (engine.Token, error) {
 	return fetch[engine.Token](ctx, e.Engine, request{
 		what: "revoke token " + string(id), path: "/v1/tokens/" + segment(id), remove: true, actor: by,

@@ -30,17 +30,14 @@ func (e engineWebhooks) Create(ctx context.Context, w webhook.Webhook) (webhook.
 	})
 }
 
-// Get returns a webhook.
 func (e engineWebhooks) Get(ctx context.Context, id perdure.WebhookID) (webhook.Webhook, error) {
 	return fetch[webhook.Webhook](ctx, e.Engine, request{what: "webhook " + string(id), path: webhookPath(id)})
 }
 
-// List lists webhooks by creation time.
 func (e engineWebhooks) List(ctx context.Context) ([]webhook.Webhook, error) {
 	return list[webhook.Webhook](ctx, e.Engine, request{what: "webhooks", path: "/v1/webhooks"}, 0)
 }
 
-// Change changes a webhook.
 func (e engineWebhooks) Change(
 	ctx context.Context, id perdure.WebhookID, change webhook.Patch,
 ) (webhook.Webhook, error) {
@@ -49,7 +46,6 @@ func (e engineWebhooks) Change(
 	})
 }
 
-// Rotate creates a new secret for a webhook.
 func (e engineWebhooks) Rotate(ctx context.Context, id perdure.WebhookID) (webhook.Created, error) {
 	return fetch[webhook.Created](ctx, e.Engine, request{
 		what: "rotate the secret of webhook " + string(id), path: webhookPath(id) + "/rotate", body: struct{}{},
@@ -77,7 +73,6 @@ func (e engineWebhooks) Redeliver(
 	return fetch[webhook.Delivery](ctx, e.Engine, request{what: "redeliver " + string(delivery), path: path, body: struct{}{}})
 }
 
-// Test queues a ping.
 func (e engineWebhooks) Test(ctx context.Context, id perdure.WebhookID) (webhook.Delivery, error) {
 	return fetch[webhook.Delivery](ctx, e.Engine, request{
 		what: "test webhook " + string(id), path: webhookPath(id) + "/test", body: struct{}{},

@@ -56,7 +56,6 @@ func (g guardedAgents) Put(ctx context.Context, w engine.AgentWrite) (engine.Age
 	return g.inner.Agents().Put(ctx, w)
 }
 
-// CreateFromAgent creates a session of an agent.
 func (g guardedSessions) CreateFromAgent(ctx context.Context, o engine.AgentSessionRequest) (engine.Session, error) {
 	ctx, own, err := g.inDefaultOrg(ctx, Write)
 	if err == nil && !own {

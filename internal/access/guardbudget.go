@@ -10,7 +10,6 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// Set adds or changes a budget of the principal's org.
 func (g guardedBudgets) Set(ctx context.Context, b budget.Budget, by string) (budget.Standing, error) {
 	ctx, p, asks, err := g.authorizeScope(ctx, Admin)
 	if err != nil {
@@ -28,7 +27,6 @@ func (g guardedBudgets) Set(ctx context.Context, b budget.Budget, by string) (bu
 	return set, err
 }
 
-// List lists the budgets of the principal's org.
 func (g guardedBudgets) List(ctx context.Context, f engine.BudgetFilter) ([]budget.Standing, error) {
 	ctx, p, asks, err := g.authorizeScope(ctx, Read)
 	if err != nil {
@@ -63,7 +61,6 @@ func (g *Guard) budget(ctx context.Context, s Scope, id perdure.BudgetID, what s
 	return ctx, err
 }
 
-// Remove removes a budget and its ledger.
 func (g guardedBudgets) Remove(ctx context.Context, id perdure.BudgetID) error {
 	ctx, err := g.budget(ctx, Admin, id, "remove budget")
 	if err != nil {
@@ -72,7 +69,6 @@ func (g guardedBudgets) Remove(ctx context.Context, id perdure.BudgetID) error {
 	return g.inner.Budgets().Remove(ctx, id)
 }
 
-// Entries returns entries of the ledger of a budget.
 func (g guardedBudgets) Entries(ctx context.Context, id perdure.BudgetID, limit int) ([]budget.Entry, error) {
 	ctx, err := g.budget(ctx, Read, id, "the ledger of budget")
 	if err != nil {
@@ -81,7 +77,6 @@ func (g guardedBudgets) Entries(ctx context.Context, id perdure.BudgetID, limit 
 	return g.inner.Budgets().Entries(ctx, id, limit)
 }
 
-// Check reports the standing of every budget of a session.
 func (g guardedBudgets) Check(ctx context.Context, id perdure.SessionID) (budget.Report, error) {
 	ctx, err := g.session(ctx, Read, id)
 	if err != nil {
@@ -135,7 +130,6 @@ func (g guardedTokens) List(ctx context.Context) ([]engine.Token, error) {
 	return g.inner.Tokens().List(inner)
 }
 
-// Revoke revokes a token permanently.
 func (g guardedTokens) Revoke(ctx context.Context, id perdure.TokenID, by string) (engine.Token, error) {
 	inner, p, _, err := g.authorizeScope(ctx, Admin)
 	if err != nil {

@@ -44,7 +44,6 @@ func (g guardedWebhooks) Create(ctx context.Context, w webhook.Webhook) (webhook
 	return g.inner.Webhooks().Create(ctx, w)
 }
 
-// List lists the webhooks of the principal's org.
 func (g guardedWebhooks) List(ctx context.Context) ([]webhook.Webhook, error) {
 	ctx, p, asks, err := g.authorizeScope(ctx, Admin)
 	if err != nil {

@@ -15,7 +15,6 @@ func idTaken(kind, id string) error {
 	return fmt.Errorf("%s %s: %w: the id is taken", kind, id, perdure.Conflict)
 }
 
-// Create creates a session of the principal's org.
 func (g guardedSessions) Create(ctx context.Context, agent perdure.Agent) (engine.Session, error) {
 	ctx, _, _, err := g.authorizeScope(ctx, Write)
 	if err == nil {
@@ -54,7 +53,6 @@ func orTaken(err error, kind, id string) error {
 	return idTaken(kind, id)
 }
 
-// Get returns a session.
 func (g guardedSessions) Get(ctx context.Context, id perdure.SessionID) (engine.Session, error) {
 	ctx, p, asks, err := g.authorizeScope(ctx, Read)
 	if err != nil {
@@ -67,7 +65,6 @@ func (g guardedSessions) Get(ctx context.Context, id perdure.SessionID) (engine.
 	return s, err
 }
 
-// Fork creates a session of the same owner.
 func (g guardedArchives) Fork(ctx context.Context, id perdure.SessionID, f engine.Fork) (engine.Session, error) {
 	ctx, err := g.session(ctx, Write, id)
 	if err != nil {

@@ -28,7 +28,6 @@ const Ended refusal = "the token has expired or was revoked in the meantime"
 // refusal is the type of Unknown and Ended.
 type refusal string
 
-// Error returns the text.
 func (r refusal) Error() string { return string(r) }
 
 // Wait is the error for an address that has sent too many invalid tokens.

@@ -23,7 +23,6 @@ func StoreOwners(s store.Store) Owners { return storeOwners{s} }
 
 type storeOwners struct{ store store.Store }
 
-// Owners implements Owners. It reads one snapshot.
 func (r storeOwners) Owners(ctx context.Context, ids ...perdure.SessionID) (map[perdure.SessionID]engine.Owner, error) {
 	var found map[perdure.SessionID]engine.Owner
 	err := r.store.View(ctx, func(v store.Reader) error {

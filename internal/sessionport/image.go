@@ -94,7 +94,6 @@ func (p images) open(i store.Image) ([]byte, error) {
 	return p.blobs.Get(i.SHA256)
 }
 
-// ImageStat describes an image.
 func (p images) ImageStat(ctx context.Context, id perdure.ImageID) (tool.ImageStat, error) {
 	i, err := p.find(ctx, id)
 	if err != nil {

@@ -83,7 +83,6 @@ func (p resources) UpdateStatus(ctx context.Context, id string, s tool.ResourceS
 	return r, nil
 }
 
-// Resource returns an entry.
 func (p resources) Resource(ctx context.Context, id string) (r tool.Resource, err error) {
 	err = p.store.View(ctx, func(v store.Reader) error {
 		r, err = v.Resources().Get(p.session, id)

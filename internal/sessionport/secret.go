@@ -121,7 +121,6 @@ func (p secrets) addAudit(ctx context.Context, tx store.Tx, of store.Session, ac
 	})
 }
 
-// Secret describes a secret.
 func (p secrets) Secret(ctx context.Context, name string) (tool.SecretStat, error) {
 	found, err := p.read(ctx, name)
 	if err != nil {

@@ -247,10 +247,8 @@ func (b sessionMask) logReadError(err error) {
 // blindMask masks a stream completely: it shows one placeholder and nothing else.
 type blindMask struct{ done bool }
 
-// Skip shows nothing.
 func (b *blindMask) Skip() []byte { return nil }
 
-// Feed shows nothing.
 func (b *blindMask) Feed(chunk []byte) []byte {
 	if b.done || len(chunk) == 0 {
 		return nil
@@ -259,5 +257,4 @@ func (b *blindMask) Feed(chunk []byte) []byte {
 	return []byte(redact.Unprintable + "\n")
 }
 
-// Flush shows nothing.
 func (*blindMask) Flush() []byte { return nil }

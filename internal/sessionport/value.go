@@ -15,7 +15,6 @@ type values struct{ binding }
 
 var _ tool.Values = values{}
 
-// SetValue adds or replaces a value.
 func (p values) SetValue(ctx context.Context, key, text string) error {
 	v := store.Value{Session: p.session, Key: key, Text: text}
 	if err := v.Check(); err != nil {
@@ -31,7 +30,6 @@ func (p values) SetValue(ctx context.Context, key, text string) error {
 	return err
 }
 
-// Value returns a value and whether it exists.
 func (p values) Value(ctx context.Context, key string) (text string, ok bool, err error) {
 	err = p.store.View(ctx, func(r store.Reader) error {
 		v, err := r.Values().Get(p.session, key)
@@ -44,7 +42,6 @@ func (p values) Value(ctx context.Context, key string) (text string, ok bool, er
 	return text, ok, err
 }
 
-// RemoveValue removes a value and reports whether it existed.
 func (p values) RemoveValue(ctx context.Context, key string) (existed bool, err error) {
 	err = p.write(ctx, func(tx store.Tx, _ store.Session) (err error) {
 		existed, err = tx.Values().Remove(p.session, key)

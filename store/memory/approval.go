@@ -9,7 +9,6 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Get returns the record.
 func (v approvalStore) Get(id perdure.ApprovalID) (perdure.Approval, error) {
 	r, ok := v.approvals.get(string(id))
 	if !ok {

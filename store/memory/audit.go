@@ -28,7 +28,6 @@ func (v auditStore) Links(org string, after int64, limit int) (found []store.Aud
 	return found, nil
 }
 
-// Heads returns the head of every chain.
 func (v auditStore) Heads() (found []store.AuditHead, err error) {
 	for _, head := range v.auditHeads.from("") {
 		found = append(found, head)
@@ -36,7 +35,6 @@ func (v auditStore) Heads() (found []store.AuditHead, err error) {
 	return found, nil
 }
 
-// Add appends an entry to the chain of an org.
 func (t auditStore) Add(e store.AuditEntry) error {
 	org := cmp.Or(e.Org, budget.DefaultOrg)
 	head, _ := t.auditHeads.get(org)

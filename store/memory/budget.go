@@ -22,10 +22,8 @@ type budgets struct {
 // budgetKey joins ids and names. No id contains a NUL.
 func budgetKey(parts ...string) string { return strings.Join(parts, "\x00") }
 
-// Any reports whether there is any budget.
 func (v budgetStore) Any() (bool, error) { return v.accounts.root != nil, nil }
 
-// List lists accounts by id.
 func (v budgetStore) List(filter store.BudgetFilter) ([]budget.Account, error) {
 	if len(filter.Subjects) > store.MaxSubjects {
 		return nil, fmt.Errorf("list budgets: %w: %d subjects, at most %d", perdure.Invalid, len(filter.Subjects),
@@ -52,7 +50,6 @@ func (v budgetStore) Holds(filter store.HoldFilter) ([]budget.Hold, error) {
 	return found, nil
 }
 
-// Entries lists the ledger of a budget.
 func (v budgetStore) Entries(filter store.EntryFilter) ([]budget.Entry, error) {
 	var rows []row[budget.Entry]
 	for key, r := range v.entries.from(budgetKey(string(filter.Budget), "")) {
@@ -68,7 +65,6 @@ func (v budgetStore) Entries(filter store.EntryFilter) ([]budget.Entry, error) {
 	return found, nil
 }
 
-// Sum adds up charges.
 func (v budgetStore) Sum(id perdure.BudgetID, after, upTo time.Time) (sum budget.Total, err error) {
 	all, err := v.Budgets().Entries(store.EntryFilter{Budget: id})
 	for _, e := range all {
@@ -83,7 +79,6 @@ func (v budgetStore) Sum(id perdure.BudgetID, after, upTo time.Time) (sum budget
 	return sum, err
 }
 
-// Halts lists the halted sessions.
 func (v budgetStore) Halts() (found []store.BudgetHalt, err error) {
 	for _, h := range v.halts.from("") {
 		found = append(found, h)
@@ -91,7 +86,6 @@ func (v budgetStore) Halts() (found []store.BudgetHalt, err error) {
 	return found, nil
 }
 
-// Put adds or replaces an account.
 func (t budgetStore) Put(a budget.Account) error {
 	a.From, a.CreatedAt, a.UpdatedAt = micro(a.From), micro(a.CreatedAt), micro(a.UpdatedAt)
 	t.accounts = t.accounts.put(string(a.ID), a)
@@ -109,14 +103,12 @@ func (t budgetStore) Remove(id perdure.BudgetID) error {
 	return nil
 }
 
-// PutHold adds or replaces a hold.
 func (t budgetStore) PutHold(h budget.Hold) error {
 	h.At = micro(h.At)
 	t.holds = t.holds.put(budgetKey(string(h.Session), h.Work, string(h.Budget)), h)
 	return nil
 }
 
-// RemoveHold removes a hold and reports whether it existed.
 func (t budgetStore) RemoveHold(h budget.Hold) (bool, error) {
 	key := budgetKey(string(h.Session), h.Work, string(h.Budget))
 	was := t.holds.has(key)

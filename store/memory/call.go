@@ -11,7 +11,6 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Get returns a row.
 func (v callStore) Get(key perdure.CallKey) (perdure.Call, error) {
 	found, ok := v.calls.get(callKey(key))
 	if !ok {
@@ -62,7 +61,6 @@ func (t callStore) Claim(call perdure.Call,
 	return perdure.Claimed, cloneCall(call), nil
 }
 
-// TakeOver transfers a running row to a new owner.
 func (t callStore) TakeOver(old perdure.Call, next perdure.Call) error {
 	if next.Token == "" {
 		return fmt.Errorf("take over call %s: %w: there is no token", old.Key, perdure.Invalid)
@@ -77,7 +75,6 @@ func (t callStore) TakeOver(old perdure.Call, next perdure.Call) error {
 	return nil
 }
 
-// Bind binds a running row to a task.
 func (t callStore) Bind(key perdure.CallKey, token perdure.Token, task perdure.TaskID, attempt int) error {
 	r, ok := t.calls.get(callKey(key))
 	if !ok || r.value.State != perdure.CallRunning || r.value.Token != token {
@@ -88,7 +85,6 @@ func (t callStore) Bind(key perdure.CallKey, token perdure.Token, task perdure.T
 	return nil
 }
 
-// Settle records the one outcome.
 func (t callStore) Settle(key perdure.CallKey, token perdure.Token, state perdure.CallState,
 	result perdure.ToolResult) error {
 	if state != perdure.CallSettled && state != perdure.CallUnknown {
@@ -112,7 +108,6 @@ func (t callStore) Settle(key perdure.CallKey, token perdure.Token, state perdur
 	return nil
 }
 
-// Resolve changes a row from unknown to another state.
 func (t callStore) Resolve(next perdure.Call, by string) error {
 	r, ok := t.calls.get(callKey(next.Key))
 	running := next.State == perdure.CallRunning

@@ -30,14 +30,12 @@ const (
 	providerDefault = "provider/" // followed by the kind
 )
 
-// Get returns an agent.
 func (v agentStore) Get(id perdure.AgentID) (agent.Agent, bool, error) {
 	a, found := v.agents.get(string(id))
 	a.Overlay = agent.Fold(a.Overlay) // copies it
 	return a, found, nil
 }
 
-// List lists agents.
 func (v agentStore) List(filter agent.StatusFilter) ([]agent.Agent, error) {
 	return listed(v.agents, func(a *agent.Agent) bool {
 		a.Overlay = agent.Fold(a.Overlay)
@@ -63,7 +61,6 @@ func latest[V any](past []V, limit int) iter.Seq2[int, V] {
 	return slices.Backward(past)
 }
 
-// Put adds or replaces an agent.
 func (t agentStore) Put(a agent.Agent) (agent.Agent, error) {
 	a, err := store.NextAgent(t.Reader().Directory(), a, t.now)
 	if err == nil {
@@ -78,14 +75,12 @@ func (t agentStore) Put(a agent.Agent) (agent.Agent, error) {
 	return a, nil
 }
 
-// Get returns a harness.
 func (v harnessStore) Get(id perdure.HarnessID) (agent.Harness, bool, error) {
 	h, found := v.harnesses.get(string(id))
 	h.Overlay = agent.Fold(h.Overlay)
 	return h, found, nil
 }
 
-// List lists harnesses.
 func (v harnessStore) List(filter agent.StatusFilter) ([]agent.Harness, error) {
 	return listed(v.harnesses, func(h *agent.Harness) bool {
 		h.Overlay = agent.Fold(h.Overlay)
@@ -108,7 +103,6 @@ func (v harnessStore) Chain(leaf perdure.HarnessID) ([]agent.Harness, error) {
 	return agent.Chain(leaf, v.Directory().Harnesses().Get)
 }
 
-// Put adds or replaces a harness.
 func (t harnessStore) Put(h agent.Harness) (agent.Harness, error) {
 	h, err := store.NextHarness(t.Reader().Directory(), h, t.now)
 	if err == nil {
@@ -124,14 +118,12 @@ func (t harnessStore) Put(h agent.Harness) (agent.Harness, error) {
 	return h, nil
 }
 
-// Get returns a model.
 func (v modelStore) Get(id perdure.ModelID) (store.Model, bool, error) {
 	m, found := v.models.get(string(id))
 	m.Default = found && v.isDefault(modelDefault, string(id))
 	return m, found, nil
 }
 
-// List lists models.
 func (v modelStore) List() ([]store.Model, error) {
 	return listed(v.models, func(m *store.Model) bool {
 		m.Default = v.isDefault(modelDefault, string(m.ID))
@@ -139,13 +131,11 @@ func (v modelStore) List() ([]store.Model, error) {
 	}, func(m store.Model) (time.Time, string) { return m.CreatedAt, string(m.ID) }), nil
 }
 
-// Default returns the default model.
 func (v modelStore) Default() (store.Model, bool, error) {
 	id, _ := v.defaults.get(modelDefault)
 	return v.Directory().Models().Get(perdure.ModelID(id))
 }
 
-// Put adds or replaces a model.
 func (t modelStore) Put(m store.Model) (store.Model, error) {
 	m, err := store.NextModel(t.Reader().Directory(), m, t.now)
 	if err == nil {
@@ -154,7 +144,6 @@ func (t modelStore) Put(m store.Model) (store.Model, error) {
 	return m, err
 }
 
-// Remove removes a model.
 func (t modelStore) Remove(id perdure.ModelID) (bool, error) {
 	there := t.models.has(string(id))
 	t.models = t.models.remove(string(id))
@@ -164,7 +153,6 @@ func (t modelStore) Remove(id perdure.ModelID) (bool, error) {
 	return there, nil
 }
 
-// SetDefault makes a model the default one.
 func (t modelStore) SetDefault(id perdure.ModelID) error {
 	switch {
 	case id == "":
@@ -177,14 +165,12 @@ func (t modelStore) SetDefault(id perdure.ModelID) error {
 	return nil
 }
 
-// Get returns a provider.
 func (v providerStore) Get(id perdure.ProviderID) (store.Provider, bool, error) {
 	p, found := v.providers.get(string(id))
 	p.Sealed, p.Default = clone(p.Sealed), found && v.isDefault(providerDefault+p.Kind, string(id))
 	return p, found, nil
 }
 
-// List lists providers.
 func (v providerStore) List() ([]store.Provider, error) {
 	return listed(v.providers, func(p *store.Provider) bool {
 		p.Sealed, p.Default = clone(p.Sealed), v.isDefault(providerDefault+p.Kind, string(p.ID))
@@ -192,13 +178,11 @@ func (v providerStore) List() ([]store.Provider, error) {
 	}, func(p store.Provider) (time.Time, string) { return p.CreatedAt, string(p.ID) }), nil
 }
 
-// Default returns the default provider of a kind.
 func (v providerStore) Default(kind string) (store.Provider, bool, error) {
 	id, _ := v.defaults.get(providerDefault + kind)
 	return v.Directory().Providers().Get(perdure.ProviderID(id))
 }
 
-// Put adds or replaces a provider.
 func (t providerStore) Put(p store.Provider) (store.Provider, error) {
 	p, err := store.NextProvider(t.Reader().Directory(), p, t.now)
 	if err != nil {
@@ -226,7 +210,6 @@ func (t providerStore) Remove(id perdure.ProviderID) (bool, error) {
 	return there, nil
 }
 
-// SetDefault makes a provider the default one of its kind.
 func (t providerStore) SetDefault(id perdure.ProviderID) error {
 	p, found := t.providers.get(string(id))
 	if !found {
@@ -241,14 +224,12 @@ func connectionKey(key store.ConnectionKey) string {
 	return requestKey(requestKey(key.Org, key.User), key.Provider)
 }
 
-// Get returns the connection of a user of an org.
 func (v connectionStore) Get(key store.ConnectionKey) (store.Connection, bool, error) {
 	c, found := v.connections.get(connectionKey(key))
 	c.Sealed, c.Metadata = clone(c.Sealed), clone(c.Metadata)
 	return c, found, nil
 }
 
-// List lists all connections.
 func (v connectionStore) List() ([]store.Connection, error) {
 	var found []store.Connection
 	for _, c := range v.connections.from("") {
@@ -261,7 +242,6 @@ func (v connectionStore) List() ([]store.Connection, error) {
 	return found, nil
 }
 
-// Put adds or replaces a connection.
 func (t connectionStore) Put(c store.Connection) (store.Connection, error) {
 	c, err := store.NextConnection(t.Reader().Directory(), c, t.now)
 	if err != nil {
@@ -273,7 +253,6 @@ func (t connectionStore) Put(c store.Connection) (store.Connection, error) {
 	return c, nil
 }
 
-// Remove removes a connection.
 func (t connectionStore) Remove(key store.ConnectionKey) (bool, error) {
 	at := connectionKey(key)
 	there := t.connections.has(at)

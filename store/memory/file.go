@@ -23,7 +23,6 @@ func (v fileStore) Get(session perdure.SessionID, name string) (store.File, erro
 	return f, nil
 }
 
-// List lists the entries of a directory.
 func (v fileStore) List(session perdure.SessionID, dir string, deep bool) ([]store.File, error) {
 	if f, ok := v.fileAt(session, dir); !ok || !f.Directory {
 		return nil, fmt.Errorf("list directory %s of %s: %w", dir, session, perdure.NotFound)
@@ -38,7 +37,6 @@ func (v fileStore) List(session perdure.SessionID, dir string, deep bool) ([]sto
 	return found, nil
 }
 
-// TotalBytes returns the total size of a session's files.
 func (v fileStore) TotalBytes(session perdure.SessionID) (int64, error) {
 	var total int64
 	for _, f := range v.filesBelow(session, rootDir) {
@@ -47,7 +45,6 @@ func (v fileStore) TotalBytes(session perdure.SessionID) (int64, error) {
 	return total, nil
 }
 
-// Put writes a file or directory and creates missing parents.
 func (t fileStore) Put(session perdure.SessionID, f store.File) (created bool, err error) {
 	found, there := t.fileAt(session, f.Path)
 	switch {

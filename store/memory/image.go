@@ -53,7 +53,6 @@ func (v imageStore) HasBlob(sha256 string) (bool, error) {
 	return false, nil
 }
 
-// Put adds an image.
 func (t imageStore) Put(i store.Image) (store.Image, error) {
 	err := i.Check()
 	switch {

@@ -7,7 +7,6 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Partial returns the checkpoint of a message.
 func (v journalStore) Partial(session perdure.SessionID, message perdure.MessageID) (store.Partial, error) {
 	p, ok := v.partials.get(partialKey(session, message))
 	if !ok {
@@ -16,14 +15,12 @@ func (v journalStore) Partial(session perdure.SessionID, message perdure.Message
 	return p, nil
 }
 
-// PutPartial adds a checkpoint or overwrites it.
 func (t journalStore) PutPartial(p store.Partial) error {
 	p.At = t.now
 	t.partials = t.partials.put(partialKey(p.Session, p.Message), p)
 	return nil
 }
 
-// DropPartial removes a checkpoint.
 func (t journalStore) DropPartial(session perdure.SessionID, message perdure.MessageID) error {
 	t.partials = t.partials.remove(partialKey(session, message))
 	return nil

@@ -10,7 +10,6 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Get returns the last attempt of a request.
 func (v paymentStore) Get(hash string) (store.Payment, error) {
 	last, ok := v.lastPayment(hash)
 	if !ok {
@@ -51,7 +50,6 @@ func (v paymentStore) Sum(scope store.PaymentScope) (sum int64, err error) {
 	return sum, nil
 }
 
-// Add records an attempt.
 func (t paymentStore) Add(p store.Payment, d time.Duration) (store.Payment, error) {
 	err := p.Check()
 	if err == nil {
@@ -67,7 +65,6 @@ func (t paymentStore) Add(p store.Payment, d time.Duration) (store.Payment, erro
 	return p, nil
 }
 
-// Settle records the outcome of an attempt.
 func (t paymentStore) Settle(end store.PaymentEnd) (store.Payment, error) {
 	r, ok := t.payments.get(paymentKey(end.Hash, end.Attempt))
 	err := end.Check()

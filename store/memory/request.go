@@ -35,7 +35,6 @@ func (t requestStore) Begin(r store.Request) error {
 	return nil
 }
 
-// End records the first answer.
 func (t requestStore) End(scope, key string, answer store.Answer) error {
 	if answer.Status <= 0 {
 		return fmt.Errorf("end request %q of %q: %w status %d", key, scope, perdure.Invalid, answer.Status)
@@ -53,7 +52,6 @@ func (t requestStore) End(scope, key string, answer store.Answer) error {
 	return nil
 }
 
-// Prune forgets the oldest requests.
 func (t requestStore) Prune(before time.Time, limit int) (int, error) {
 	before = micro(before)
 	var old []store.Request

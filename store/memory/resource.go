@@ -16,7 +16,6 @@ type leaseRow struct {
 	fence time.Time
 }
 
-// Get returns an entry.
 func (v resourceStore) Get(session perdure.SessionID, id string) (perdure.Resource, error) {
 	r, ok := v.resources.get(resourceKey(session, id))
 	if !ok {
@@ -62,7 +61,6 @@ func (t resourceStore) Put(r store.Resource) (perdure.Resource, error) {
 	return cloneResource(r).Resource, nil
 }
 
-// Remove removes an entry.
 func (t resourceStore) Remove(session perdure.SessionID, id string) (bool, error) {
 	key := resourceKey(session, id)
 	there := t.resources.has(key)
@@ -70,7 +68,6 @@ func (t resourceStore) Remove(session perdure.SessionID, id string) (bool, error
 	return there, nil
 }
 
-// Lease returns a lease.
 func (v resourceStore) Lease(key store.LeaseKey) (perdure.Lease, error) {
 	r, ok := v.leases.get(leaseKey(key))
 	if !ok {
@@ -158,7 +155,6 @@ func (t resourceStore) PutLease(l perdure.Lease, d time.Duration) (perdure.Lease
 	return t.putLease(known, fresh), nil
 }
 
-// ReleaseLease ends a lease of a session.
 func (t resourceStore) ReleaseLease(session perdure.SessionID, key store.LeaseKey) (perdure.Lease, error) {
 	r, ok := t.leases.get(leaseKey(key))
 	switch {
@@ -189,7 +185,6 @@ func (t resourceStore) ClaimLeases(due store.LeaseDue) ([]perdure.Lease, error) 
 	return found, err
 }
 
-// EndCleanup records how a cleanup ended.
 func (t resourceStore) EndCleanup(end store.LeaseEnd) (perdure.Lease, error) {
 	for _, r := range t.leases.from("") {
 		l := r.value.Lease

@@ -10,7 +10,6 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Get returns a schedule.
 func (v scheduleStore) Get(id perdure.ScheduleID) (perdure.Schedule, error) {
 	s, ok := v.schedules.get(string(id))
 	if !ok {
@@ -65,7 +64,6 @@ func dueKey(at time.Time, id perdure.ScheduleID) string {
 	return fmt.Sprintf("%020d %s", max(at.UnixMicro(), 0), id)
 }
 
-// Fire returns the fire of a nominal time.
 func (v scheduleStore) Fire(id perdure.ScheduleID, nominal time.Time) (perdure.Fire, error) {
 	f, ok := v.fires.get(fireKey(id, nominal))
 	if !ok {
@@ -161,7 +159,6 @@ func (t scheduleStore) Remove(id perdure.ScheduleID) (bool, error) {
 	return true, nil
 }
 
-// AddFire records a fire.
 func (t scheduleStore) AddFire(f perdure.Fire) error {
 	if t.fires.has(fireKey(f.Schedule, f.Nominal)) {
 		return fmt.Errorf("fire of %s at %s: %w", f.Schedule, f.Nominal, perdure.Conflict)
@@ -170,7 +167,6 @@ func (t scheduleStore) AddFire(f perdure.Fire) error {
 	return nil
 }
 
-// UpdateFire replaces a recorded fire.
 func (t scheduleStore) UpdateFire(f perdure.Fire) error {
 	if !t.fires.has(fireKey(f.Schedule, f.Nominal)) {
 		return fmt.Errorf("fire of %s at %s: %w", f.Schedule, f.Nominal, perdure.NotFound)

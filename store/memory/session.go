@@ -16,7 +16,6 @@ type session struct {
 	journal [][]byte // encoded events; seq n is at index n-1
 }
 
-// Get returns the row.
 func (v sessionStore) Get(id perdure.SessionID) (store.Session, error) {
 	s, ok := v.sessions.get(string(id))
 	if !ok {
@@ -52,7 +51,6 @@ func (v sessionStore) List(filter store.SessionFilter) ([]store.Session, error) 
 	return first(found, filter.Limit), nil
 }
 
-// Snapshot returns the cached fold.
 func (v sessionStore) Snapshot(id perdure.SessionID) (store.Snapshot, error) {
 	s, ok := v.snapshots.get(string(id))
 	if !ok {
@@ -108,7 +106,6 @@ func (t sessionStore) Lock(id perdure.SessionID, epoch int64) (int64, error) {
 	return s.LastSeq, nil
 }
 
-// Update writes title and status.
 func (t sessionStore) Update(id perdure.SessionID, title string, status perdure.SessionStatus) error {
 	s, ok := t.sessions.get(string(id))
 	if !ok {
@@ -119,7 +116,6 @@ func (t sessionStore) Update(id perdure.SessionID, title string, status perdure.
 	return nil
 }
 
-// SetLabels replaces the labels.
 func (t sessionStore) SetLabels(id perdure.SessionID, labels perdure.Labels) error {
 	s, ok := t.sessions.get(string(id))
 	if !ok {
@@ -145,7 +141,6 @@ func (t sessionStore) Release(id perdure.SessionID, epoch int64) error {
 	return nil
 }
 
-// PutSnapshot replaces the cached fold.
 func (t sessionStore) PutSnapshot(id perdure.SessionID, s store.Snapshot) error {
 	s.Body = clone(s.Body)
 	t.snapshots = t.snapshots.put(string(id), s)

@@ -9,7 +9,6 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Get returns the handle of a call.
 func (v spawnStore) Get(key perdure.CallKey) (store.Spawn, error) {
 	r, ok := v.spawns.get(callKey(key))
 	if !ok {
@@ -40,7 +39,6 @@ func (v spawnStore) List(root perdure.SessionID) ([]store.Spawn, error) {
 	return inOrder(found), nil
 }
 
-// Count counts the handles of a tree.
 func (v spawnStore) Count(root perdure.SessionID) (count store.SpawnCount, err error) {
 	for _, r := range v.spawns.from("") {
 		if root != "" && root != r.value.Root {
@@ -71,7 +69,6 @@ func (t spawnStore) Claim(s store.Spawn) (store.SpawnOutcome, store.Spawn, error
 	return store.SpawnClaimed, cloneSpawn(fresh), nil
 }
 
-// RegisterChild changes a pending handle to running.
 func (t spawnStore) RegisterChild(key perdure.CallKey, token perdure.Token, child perdure.SessionID) error {
 	if child == "" {
 		return fmt.Errorf("register child of spawn %s: %w: there is no child", key, perdure.Invalid)
@@ -104,7 +101,6 @@ func (t spawnStore) Repair(key perdure.CallKey, token perdure.Token) (int, error
 	return r.value.Repairs, nil
 }
 
-// Settle records how the child ended.
 func (t spawnStore) Settle(key perdure.CallKey, token perdure.Token, status perdure.TaskState,
 	result json.RawMessage) error {
 	if !status.Terminal() {

@@ -8,7 +8,6 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Get returns the record.
 func (v taskStore) Get(session perdure.SessionID, id perdure.TaskID) (perdure.Task, error) {
 	r, ok := v.tasks.get(string(id))
 	if !ok || session != "" && session != r.value.Session {
@@ -33,7 +32,6 @@ func (v taskStore) List(filter store.TaskFilter) ([]perdure.Task, error) {
 	}), filter.Limit), nil
 }
 
-// Count counts the tasks in a state by session.
 func (v taskStore) Count(state perdure.TaskState, session perdure.SessionID) ([]store.TaskCount, error) {
 	if !state.Valid() {
 		return nil, fmt.Errorf("count tasks: %w state %q", perdure.Invalid, state)
@@ -94,7 +92,6 @@ func (t taskStore) Create(record perdure.Task) (perdure.Task, bool, error) {
 	return cloneTask(record), true, nil
 }
 
-// Update applies one write.
 func (t taskStore) Update(session perdure.SessionID, id perdure.TaskID,
 	u perdure.TaskUpdate) (perdure.TaskChange, error) {
 	before, err := t.Tasks().Get(session, id)

@@ -18,7 +18,6 @@ func (v taskStore) Messages(id perdure.TaskID, after perdure.TaskMessageID, limi
 	return found, nil
 }
 
-// AddMessage adds a message.
 func (t taskStore) AddMessage(m perdure.TaskMessage) error {
 	if t.messages.has(string(m.ID)) {
 		return fmt.Errorf("add message %s to task %s: %w: it exists already", m.ID, m.Task, perdure.Conflict)

@@ -7,7 +7,6 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Get returns a token.
 func (v tokenStore) Get(id perdure.TokenID) (store.AccessToken, error) {
 	t, ok := v.tokens.get(string(id))
 	if !ok {
@@ -25,7 +24,6 @@ func (v tokenStore) ByHash(hash string) (store.AccessToken, error) {
 	return v.Tokens().Get(id)
 }
 
-// List lists tokens by id.
 func (v tokenStore) List(org string) (found []store.AccessToken, err error) {
 	for _, t := range v.tokens.from("") {
 		if org != "" && org != t.Org {

@@ -9,7 +9,6 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Get returns a value.
 func (v valueStore) Get(session perdure.SessionID, key string) (store.Value, error) {
 	found, ok := v.values.get(nameKey(session, key))
 	if !ok {
@@ -51,14 +50,12 @@ func (t valueStore) Put(v store.Value) (store.Value, error) {
 	return v, nil
 }
 
-// Remove removes a value.
 func (t valueStore) Remove(session perdure.SessionID, key string) (bool, error) {
 	there := t.values.has(nameKey(session, key))
 	t.values = t.values.remove(nameKey(session, key))
 	return there, nil
 }
 
-// Get returns a secret.
 func (v secretStore) Get(session perdure.SessionID, name string) (store.Secret, error) {
 	s, ok := v.secrets.get(nameKey(session, name))
 	if !ok || name == "" {
@@ -77,7 +74,6 @@ func (v secretStore) NextVersion(session perdure.SessionID, name string) (int64,
 	return known.Version + 1, nil
 }
 
-// List lists secrets.
 func (v secretStore) List(filter store.SecretFilter) ([]store.Secret, error) {
 	after := nameKey(filter.After.Session, filter.After.Name)
 	if filter.Session != "" {
@@ -105,7 +101,6 @@ func (v secretStore) List(filter store.SecretFilter) ([]store.Secret, error) {
 	return found, nil
 }
 
-// Put writes the next version of a secret.
 func (t secretStore) Put(s store.Secret) error {
 	err := s.Check()
 	key := nameKey(s.Session, s.Name)
@@ -132,7 +127,6 @@ func (t secretStore) Put(s store.Secret) error {
 	return nil
 }
 
-// Reseal replaces the sealed text of a version.
 func (t secretStore) Reseal(s store.Secret, was string) (bool, error) {
 	if err := s.Check(); err != nil {
 		return false, fmt.Errorf("reseal secret %q of %s: %w", s.Name, s.Session, err)
@@ -146,7 +140,6 @@ func (t secretStore) Reseal(s store.Secret, was string) (bool, error) {
 	return true, nil
 }
 
-// Remove removes a secret.
 func (t secretStore) Remove(session perdure.SessionID, name string) (bool, error) {
 	known, err := t.Secrets().Get(session, name)
 	if err != nil {

@@ -18,7 +18,6 @@ type hooks struct {
 	hookDeliveries tree[webhook.Delivery]
 }
 
-// Get returns a webhook.
 func (v webhookStore) Get(id perdure.WebhookID) (store.Webhook, error) {
 	w, ok := v.webhooks.get(string(id))
 	if !ok {
@@ -38,7 +37,6 @@ func (v webhookStore) List() (found []store.Webhook, err error) {
 	return found, nil
 }
 
-// Put adds or replaces a webhook.
 func (t webhookStore) Put(w store.Webhook) (store.Webhook, error) {
 	err := w.Check()
 	if known, _ := t.webhooks.get(string(w.ID)); err == nil && known.Version != w.Version {
@@ -93,7 +91,6 @@ func (t webhookStore) Move(span store.HookSpan) error {
 	return nil
 }
 
-// Delivery returns a delivery.
 func (v webhookStore) Delivery(id perdure.WebhookDeliveryID) (webhook.Delivery, error) {
 	d, ok := v.hookDeliveries.get(string(id))
 	if !ok {
@@ -102,7 +99,6 @@ func (v webhookStore) Delivery(id perdure.WebhookDeliveryID) (webhook.Delivery, 
 	return stored(d)
 }
 
-// Deliveries lists deliveries of a webhook.
 func (v webhookStore) Deliveries(filter store.HookDeliveryFilter) (found []webhook.Delivery, err error) {
 	due := micro(filter.DueBy)
 	for _, d := range v.hookDeliveries.from("") {
@@ -134,7 +130,6 @@ func (v webhookStore) Deliveries(filter store.HookDeliveryFilter) (found []webho
 	return found, nil
 }
 
-// AddDelivery queues a delivery.
 func (t webhookStore) AddDelivery(d webhook.Delivery) (bool, error) {
 	if t.hookDeliveries.has(string(d.ID)) {
 		return false, nil
@@ -142,7 +137,6 @@ func (t webhookStore) AddDelivery(d webhook.Delivery) (bool, error) {
 	return true, t.putDelivery(d)
 }
 
-// UpdateDelivery replaces a delivery.
 func (t webhookStore) UpdateDelivery(d webhook.Delivery) error {
 	if !t.hookDeliveries.has(string(d.ID)) {
 		return fmt.Errorf("delivery %s: %w", d.ID, perdure.NotFound)

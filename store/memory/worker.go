@@ -8,7 +8,6 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Get returns the row.
 func (v workerStore) Get(id perdure.WorkerID) (store.Worker, error) {
 	w, ok := v.workers.get(string(id))
 	if !ok {
@@ -26,14 +25,12 @@ func (v workerStore) List() ([]store.Worker, error) {
 	return found, nil
 }
 
-// Put adds or replaces the row.
 func (t workerStore) Put(w store.Worker) error {
 	w.StartedAt, w.LeaseUntil = micro(w.StartedAt), micro(w.LeaseUntil)
 	t.workers = t.workers.put(string(w.ID), w)
 	return nil
 }
 
-// Renew renews the lease and stamps the worker's live tasks.
 func (t workerStore) Renew(id perdure.WorkerID, lease time.Duration) (store.Heartbeat, error) {
 	w, ok := t.workers.get(string(id))
 	if !ok {

@@ -35,7 +35,6 @@ const (
 		approvalFilter
 )
 
-// Get returns the record.
 func (tx approvalStore) Get(id perdure.ApprovalID) (perdure.Approval, error) {
 	err := tx.holdApproval(id)
 	var a perdure.Approval

@@ -32,7 +32,6 @@ func (tx auditStore) Links(org string, after int64, limit int) ([]store.AuditLin
 	return wrapped(found, err, "read the audit log of %s", org)
 }
 
-// Heads returns the head of every chain.
 func (tx auditStore) Heads() ([]store.AuditHead, error) {
 	found, err := list(tx.Tx, scanAuditHead, auditHeads)
 	if err != nil {

@@ -122,7 +122,6 @@ func (tx budgetStore) Holds(filter store.HoldFilter) (found []budget.Hold, err e
 	return wrapped(found, err, "list holds")
 }
 
-// Entries lists the ledger of a budget.
 func (tx budgetStore) Entries(filter store.EntryFilter) ([]budget.Entry, error) {
 	found, err := list(tx.Tx, scanEntry, listEntries, filter.Budget, orAll(filter.Limit))
 	if err != nil {
@@ -132,7 +131,6 @@ func (tx budgetStore) Entries(filter store.EntryFilter) ([]budget.Entry, error) 
 	return found, nil
 }
 
-// Sum adds up the charges of a period.
 func (tx budgetStore) Sum(id perdure.BudgetID, after, upTo time.Time) (budget.Total, error) {
 	last := int64(math.MaxInt64)
 	if !upTo.IsZero() {
@@ -142,13 +140,11 @@ func (tx budgetStore) Sum(id perdure.BudgetID, after, upTo time.Time) (budget.To
 	return wrapped(sum, err, "sum up budget %s", id)
 }
 
-// Halts lists the halted sessions.
 func (tx budgetStore) Halts() ([]store.BudgetHalt, error) {
 	found, err := list(tx.Tx, scanHalt, listHalts)
 	return wrapped(found, err, "list halted sessions")
 }
 
-// Put adds or replaces an account.
 func (tx budgetStore) Put(a budget.Account) error {
 	_, err := tx.exec(putBudget, ownerOf(a.Subject), a.ID, a.Scope, bytesOf(a.Subject.ID), a.Currency, int64(a.Limit),
 		int64(a.Soft), a.Period.String(), a.Action, int64(a.Spent), int64(a.Reserved), a.Unpriced, a.Warned,
@@ -178,7 +174,6 @@ func (tx budgetStore) Remove(id perdure.BudgetID) error {
 	return nil
 }
 
-// PutHold adds or replaces a hold.
 func (tx budgetStore) PutHold(h budget.Hold) error {
 	if _, err := tx.exec(putHold, h.Budget, h.Session, bytesOf(h.Work), int64(h.Amount), micros(h.At)); err != nil {
 		return fmt.Errorf("hold of budget %s: %w", h.Budget, err)
@@ -186,7 +181,6 @@ func (tx budgetStore) PutHold(h budget.Hold) error {
 	return nil
 }
 
-// RemoveHold removes a hold and reports whether it existed.
 func (tx budgetStore) RemoveHold(h budget.Hold) (bool, error) {
 	n, err := tx.exec(removeHold, h.Session, bytesOf(h.Work), h.Budget)
 	return wrapped(n > 0, err, "remove hold of budget %s", h.Budget)

@@ -42,7 +42,6 @@ const (
 		resolved_by = $6 WHERE session_id = $1 AND call_id = $2 AND state = 'unknown'`
 )
 
-// Get returns a row.
 func (tx callStore) Get(key perdure.CallKey) (perdure.Call, error) {
 	return tx.callBy(key, tx.locked(selectCall))
 }
@@ -100,7 +99,6 @@ func (tx callStore) Claim(call perdure.Call,
 	return perdure.DecideClaim(&found, call, live), found, nil
 }
 
-// TakeOver gives a running row to a new owner.
 func (tx callStore) TakeOver(old perdure.Call, next perdure.Call) error {
 	if next.Token == "" {
 		return fmt.Errorf("take over call %s: %w: there is no token", old.Key, perdure.Invalid)
@@ -116,7 +114,6 @@ func (tx callStore) TakeOver(old perdure.Call, next perdure.Call) error {
 	return wrap(err, "take over call %s", old.Key)
 }
 
-// Bind assigns a running row to a task.
 func (tx callStore) Bind(key perdure.CallKey, token perdure.Token, task perdure.TaskID, attempt int) error {
 	if err := tx.hold(key.Session); err != nil {
 		return fmt.Errorf("bind call %s to task %s: %w", key, task, err)
@@ -128,7 +125,6 @@ func (tx callStore) Bind(key perdure.CallKey, token perdure.Token, task perdure.
 	return wrap(err, "bind call %s to task %s", key, task)
 }
 
-// Settle records the one outcome.
 func (tx callStore) Settle(key perdure.CallKey, token perdure.Token, state perdure.CallState,
 	result perdure.ToolResult) error {
 	if state != perdure.CallSettled && state != perdure.CallUnknown {
@@ -163,7 +159,6 @@ func (tx *Tx) settledBefore(key perdure.CallKey, token perdure.Token, state perd
 	return fmt.Errorf("%w: the token does not own a running row", perdure.Lost)
 }
 
-// Resolve resolves an unknown row.
 func (tx callStore) Resolve(next perdure.Call, by string) error {
 	err := tx.hold(next.Key.Session)
 	var n int64

@@ -75,7 +75,6 @@ const (
 	providerDefault = "provider/" // followed by the kind
 )
 
-// Get returns an agent.
 func (tx agentStore) Get(id perdure.AgentID) (agent.Agent, bool, error) {
 	a, found, err := readDirectory(tx.Tx, scanBody[agent.Agent], selectAgent, id)
 	if err != nil {
@@ -84,7 +83,6 @@ func (tx agentStore) Get(id perdure.AgentID) (agent.Agent, bool, error) {
 	return a, found, nil
 }
 
-// List lists agents.
 func (tx agentStore) List(filter agent.StatusFilter) ([]agent.Agent, error) {
 	found, err := listDirectory(tx.Tx, scanBody[agent.Agent], listAgents)
 	if err != nil {
@@ -100,7 +98,6 @@ func (tx agentStore) Versions(id perdure.AgentID, limit int) ([]agent.Agent, err
 	return wrapped(found, err, "versions of agent %s", id)
 }
 
-// Put adds or replaces an agent.
 func (tx agentStore) Put(a agent.Agent) (agent.Agent, error) {
 	err := putDirectory(tx.Tx, a, store.NextAgent, func(a agent.Agent) (int64, error) {
 		body, err := encode(a)
@@ -120,7 +117,6 @@ func (tx agentStore) Put(a agent.Agent) (agent.Agent, error) {
 	return a, err
 }
 
-// Get returns a harness.
 func (tx harnessStore) Get(id perdure.HarnessID) (agent.Harness, bool, error) {
 	h, found, err := readDirectory(tx.Tx, scanBody[agent.Harness], selectHarness, id)
 	if err != nil {
@@ -129,7 +125,6 @@ func (tx harnessStore) Get(id perdure.HarnessID) (agent.Harness, bool, error) {
 	return h, found, nil
 }
 
-// List lists harnesses.
 func (tx harnessStore) List(filter agent.StatusFilter) ([]agent.Harness, error) {
 	found, err := listDirectory(tx.Tx, scanBody[agent.Harness], listHarnesses)
 	if err != nil {
@@ -150,7 +145,6 @@ func (tx harnessStore) Chain(leaf perdure.HarnessID) ([]agent.Harness, error) {
 	return agent.Chain(leaf, tx.Directory().Harnesses().Get)
 }
 
-// Put adds or replaces a harness.
 func (tx harnessStore) Put(h agent.Harness) (agent.Harness, error) {
 	err := putDirectory(tx.Tx, h, store.NextHarness, func(h agent.Harness) (int64, error) {
 		body, err := encode(h)
@@ -170,7 +164,6 @@ func (tx harnessStore) Put(h agent.Harness) (agent.Harness, error) {
 	return h, err
 }
 
-// Get returns a model.
 func (tx modelStore) Get(id perdure.ModelID) (store.Model, bool, error) {
 	m, found, err := readDirectory(tx.Tx, scanModel, selectModel, id)
 	if err == nil && found {
@@ -182,7 +175,6 @@ func (tx modelStore) Get(id perdure.ModelID) (store.Model, bool, error) {
 	return m, found, nil
 }
 
-// List lists models.
 func (tx modelStore) List() ([]store.Model, error) {
 	found, err := listDirectory(tx.Tx, scanModel, listModels)
 	for i := range found {
@@ -196,7 +188,6 @@ func (tx modelStore) List() ([]store.Model, error) {
 	return byAge(found, func(m store.Model) (time.Time, string) { return m.CreatedAt, string(m.ID) }), nil
 }
 
-// Default returns the default model.
 func (tx modelStore) Default() (store.Model, bool, error) {
 	id, found, err := readDirectory(tx.Tx, name[perdure.ModelID], selectDefault, bytesOf(modelDefault))
 	if err != nil || !found {
@@ -205,7 +196,6 @@ func (tx modelStore) Default() (store.Model, bool, error) {
 	return tx.Directory().Models().Get(id)
 }
 
-// Put adds or replaces a model.
 func (tx modelStore) Put(m store.Model) (store.Model, error) {
 	err := putDirectory(tx.Tx, m, store.NextModel, func(m store.Model) (int64, error) {
 		return tx.exec(putModel, m.ID, m.Provider, bytesOf(m.Name), bytesOf(m.Title), m.Version, micros(m.CreatedAt),
@@ -218,7 +208,6 @@ func (tx modelStore) Put(m store.Model) (store.Model, error) {
 	return m, err
 }
 
-// Remove removes a model.
 func (tx modelStore) Remove(id perdure.ModelID) (bool, error) {
 	err := tx.lock(directoryLock, false)
 	var n int64
@@ -231,7 +220,6 @@ func (tx modelStore) Remove(id perdure.ModelID) (bool, error) {
 	return wrapped(n > 0, err, "remove model %s", id)
 }
 
-// SetDefault makes a model the default one.
 func (tx modelStore) SetDefault(id perdure.ModelID) error {
 	err := tx.lock(directoryLock, false)
 	if err == nil && id == "" {
@@ -245,7 +233,6 @@ func (tx modelStore) SetDefault(id perdure.ModelID) error {
 	return wrap(err, "make model %s the default", id)
 }
 
-// Get returns a provider.
 func (tx providerStore) Get(id perdure.ProviderID) (store.Provider, bool, error) {
 	p, found, err := readDirectory(tx.Tx, scanProvider, selectProvider, id)
 	if err == nil && found {
@@ -257,7 +244,6 @@ func (tx providerStore) Get(id perdure.ProviderID) (store.Provider, bool, error)
 	return p, found, nil
 }
 
-// List lists providers.
 func (tx providerStore) List() ([]store.Provider, error) {
 	found, err := listDirectory(tx.Tx, scanProvider, listProviders)
 	for i := range found {
@@ -271,7 +257,6 @@ func (tx providerStore) List() ([]store.Provider, error) {
 	return byAge(found, func(p store.Provider) (time.Time, string) { return p.CreatedAt, string(p.ID) }), nil
 }
 
-// Default returns the default provider of a kind.
 func (tx providerStore) Default(kind string) (store.Provider, bool, error) {
 	id, found, err := readDirectory(tx.Tx, name[perdure.ProviderID], selectDefault, bytesOf(providerDefault+kind))
 	if err != nil || !found {
@@ -280,7 +265,6 @@ func (tx providerStore) Default(kind string) (store.Provider, bool, error) {
 	return tx.Directory().Providers().Get(id)
 }
 
-// Put adds or replaces a provider.
 func (tx providerStore) Put(p store.Provider) (store.Provider, error) {
 	err := putDirectory(tx.Tx, p, store.NextProvider, func(p store.Provider) (int64, error) {
 		return tx.exec(putProvider, p.ID, bytesOf(p.Kind), bytesOf(p.Name), bytesOf(p.BaseURL), bytesOf(p.Sealed),
@@ -315,7 +299,6 @@ func (tx providerStore) Remove(id perdure.ProviderID) (bool, error) {
 	return wrapped(found, err, "remove provider %s", id)
 }
 
-// SetDefault makes a provider the default one of its kind.
 func (tx providerStore) SetDefault(id perdure.ProviderID) error {
 	err := tx.lock(directoryLock, false)
 	var p store.Provider
@@ -328,7 +311,6 @@ func (tx providerStore) SetDefault(id perdure.ProviderID) error {
 	return wrap(err, "make provider %s the default", id)
 }
 
-// Get returns the connection of a user of an org.
 func (tx connectionStore) Get(key store.ConnectionKey) (store.Connection, bool, error) {
 	c, found, err := readDirectory(tx.Tx, scanConnection, selectConnection, key.Org, bytesOf(key.User), bytesOf(key.Provider))
 	if err != nil {
@@ -337,7 +319,6 @@ func (tx connectionStore) Get(key store.ConnectionKey) (store.Connection, bool, 
 	return c, found, nil
 }
 
-// List lists all connections.
 func (tx connectionStore) List() ([]store.Connection, error) {
 	found, err := listDirectory(tx.Tx, scanConnection, listConnections)
 	if err != nil {
@@ -349,7 +330,6 @@ func (tx connectionStore) List() ([]store.Connection, error) {
 	return found, nil
 }
 
-// Put adds or replaces a connection.
 func (tx connectionStore) Put(c store.Connection) (store.Connection, error) {
 	err := putDirectory(tx.Tx, c, store.NextConnection, func(c store.Connection) (int64, error) {
 		return tx.exec(putConnection, c.Org, bytesOf(c.User), bytesOf(c.Provider), bytesOf(c.Sealed), bytesOf(c.Owner),
@@ -363,7 +343,6 @@ func (tx connectionStore) Put(c store.Connection) (store.Connection, error) {
 	return c, err
 }
 
-// Remove removes a connection.
 func (tx connectionStore) Remove(key store.ConnectionKey) (bool, error) {
 	err := tx.lock(directoryLock, false)
 	var n int64

@@ -40,7 +40,6 @@ func (tx fileStore) Get(session perdure.SessionID, name string) (store.File, err
 	return wrapped(f, err, "file %s of %s", name, session)
 }
 
-// List lists the entries of a directory.
 func (tx fileStore) List(session perdure.SessionID, dir string, deep bool) ([]store.File, error) {
 	kind, err := tx.kindOf(session, dir)
 	if err == nil && kind != directory {
@@ -69,7 +68,6 @@ func (tx fileStore) TotalBytes(session perdure.SessionID) (int64, error) {
 	return wrapped(n, err, "add up the files of %s", session)
 }
 
-// Put writes a file or directory and creates missing parents.
 func (tx fileStore) Put(session perdure.SessionID, f store.File) (created bool, err error) {
 	if !path.IsAbs(f.Path) {
 		return false, fmt.Errorf("write %q of %s: %w: the path is not absolute", f.Path, session, perdure.Invalid)

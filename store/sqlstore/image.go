@@ -57,13 +57,11 @@ func (tx *Tx) wholeImages(session perdure.SessionID) ([]store.Image, error) {
 	return found, err
 }
 
-// HasBlob reports whether an image uses a blob.
 func (tx imageStore) HasBlob(sha256 string) (bool, error) {
 	n, err := one(tx.Tx, number, countBlob, sha256)
 	return wrapped(n > 0, err, "look for blob %s", sha256)
 }
 
-// Put adds an image.
 func (tx imageStore) Put(i store.Image) (store.Image, error) {
 	err := i.Check()
 	if err == nil {

@@ -61,7 +61,6 @@ func encodeLabels(labels perdure.Labels) ([]byte, error) {
 	return encode(labels)
 }
 
-// SetLabels replaces the labels.
 func (tx sessionStore) SetLabels(id perdure.SessionID, labels perdure.Labels) error {
 	text, err := encodeLabels(labels)
 	if err != nil {

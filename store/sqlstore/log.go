@@ -40,7 +40,6 @@ func (tx taskStore) AppendLog(id perdure.TaskID, attempt int, stream string, p [
 	return start, nil
 }
 
-// SkipLog records a gap.
 func (tx taskStore) SkipLog(id perdure.TaskID, attempt int, n int64) error {
 	start, err := tx.logOf(id, attempt)
 	if err == nil && n > 0 {

@@ -13,7 +13,6 @@ const (
 	dropPartial   = `DELETE FROM partial WHERE session_id = $1 AND message_id = $2`
 )
 
-// Partial returns the checkpoint of a message.
 func (tx journalStore) Partial(session perdure.SessionID, message perdure.MessageID) (store.Partial, error) {
 	err := tx.hold(session)
 	var p store.Partial
@@ -23,7 +22,6 @@ func (tx journalStore) Partial(session perdure.SessionID, message perdure.Messag
 	return wrapped(p, err, "partial %s of session %s", message, session)
 }
 
-// PutPartial adds a checkpoint or overwrites it.
 func (tx journalStore) PutPartial(p store.Partial) error {
 	err := tx.hold(p.Session)
 	if err == nil {
@@ -32,7 +30,6 @@ func (tx journalStore) PutPartial(p store.Partial) error {
 	return wrap(err, "put partial %s of session %s", p.Message, p.Session)
 }
 
-// DropPartial removes a checkpoint.
 func (tx journalStore) DropPartial(session perdure.SessionID, message perdure.MessageID) error {
 	err := tx.hold(session)
 	if err == nil {

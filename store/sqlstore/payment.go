@@ -36,7 +36,6 @@ const (
 	orphanPayments = `UPDATE payment SET session_id = '' WHERE session_id = $1` // a payment outlives its session
 )
 
-// Get returns the last attempt of a request.
 func (tx paymentStore) Get(hash string) (store.Payment, error) {
 	p, err := tx.lastPayment(hash)
 	if err != nil {
@@ -87,7 +86,6 @@ func (tx paymentStore) Sum(scope store.PaymentScope) (sum int64, err error) {
 	return wrapped(sum, err, "add up payments")
 }
 
-// Add records an attempt.
 func (tx paymentStore) Add(p store.Payment, d time.Duration) (store.Payment, error) {
 	err := p.Check()
 	if err == nil {
@@ -112,7 +110,6 @@ func (tx paymentStore) Add(p store.Payment, d time.Duration) (store.Payment, err
 	return wrapped(p, err, "add payment %q", p.Hash)
 }
 
-// Settle records the outcome of an attempt.
 func (tx paymentStore) Settle(end store.PaymentEnd) (store.Payment, error) {
 	err := end.Check()
 	var p store.Payment

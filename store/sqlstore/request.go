@@ -41,7 +41,6 @@ func (tx requestStore) Begin(r store.Request) error {
 	return wrap(err, "begin request %q of %q", r.Key, r.Scope)
 }
 
-// End records the first answer.
 func (tx requestStore) End(scope, key string, answer store.Answer) error {
 	if answer.Status <= 0 {
 		return fmt.Errorf("end request %q of %q: %w status %d", key, scope, perdure.Invalid, answer.Status)
@@ -55,7 +54,6 @@ func (tx requestStore) End(scope, key string, answer store.Answer) error {
 	return wrap(err, "end request %q of %q", key, scope)
 }
 
-// Prune removes the oldest requests.
 func (tx requestStore) Prune(before time.Time, limit int) (int, error) {
 	n, err := tx.exec(pruneRequests, micros(before), orAll(limit))
 	if err != nil {

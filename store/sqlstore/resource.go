@@ -39,7 +39,6 @@ type positionedResource struct {
 	position int64
 }
 
-// Get returns an entry.
 func (tx resourceStore) Get(session perdure.SessionID, id string) (perdure.Resource, error) {
 	err := tx.hold(session)
 	var r positionedResource
@@ -97,7 +96,6 @@ func (tx resourceStore) Put(r store.Resource) (perdure.Resource, error) {
 	return put.Resource.Resource, nil
 }
 
-// Remove removes an entry.
 func (tx resourceStore) Remove(session perdure.SessionID, id string) (bool, error) {
 	err := tx.hold(session)
 	var n int64
@@ -169,7 +167,6 @@ const (
 	pruneLeases = `DELETE FROM lease WHERE id IN (SELECT id FROM lease WHERE status = 'released' AND updated_us < $1 ORDER BY updated_us LIMIT $2)`
 )
 
-// Lease returns a lease.
 func (tx resourceStore) Lease(key store.LeaseKey) (perdure.Lease, error) {
 	l, err := one(tx.Tx, scanLease, tx.locked(selectLease), key.Org, bytesOf(key.Provider), bytesOf(key.Type),
 		bytesOf(key.ExternalID))
@@ -225,7 +222,6 @@ func (tx resourceStore) PutLease(l perdure.Lease, d time.Duration) (perdure.Leas
 	return wrapped(put, err, "put lease of %s", store.KeyOf(l))
 }
 
-// ReleaseLease ends a lease of a session.
 func (tx resourceStore) ReleaseLease(session perdure.SessionID, key store.LeaseKey) (perdure.Lease, error) {
 	err := tx.hold(session)
 	var l perdure.Lease

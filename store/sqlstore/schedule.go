@@ -55,7 +55,6 @@ func (tx *Tx) holdSchedule(id perdure.ScheduleID) error {
 	return tx.hold(session)
 }
 
-// List lists schedules by id.
 func (tx scheduleStore) List(filter store.ScheduleFilter) ([]perdure.Schedule, error) {
 	query, args := listSchedules, []any{filter.After, orAll(filter.Limit)}
 	err := tx.hold(filter.Session)
@@ -152,7 +151,6 @@ func (tx scheduleStore) Remove(id perdure.ScheduleID) (bool, error) {
 	return wrapped(n > 0, err, "remove schedule %s", id)
 }
 
-// AddFire records a fire.
 func (tx scheduleStore) AddFire(f perdure.Fire) error {
 	f.Nominal, f.Actual = micro(f.Nominal), micro(f.Actual)
 	record, err := encode(f)
@@ -166,7 +164,6 @@ func (tx scheduleStore) AddFire(f perdure.Fire) error {
 	return nil
 }
 
-// UpdateFire replaces a recorded fire.
 func (tx scheduleStore) UpdateFire(f perdure.Fire) error {
 	f.Nominal, f.Actual = micro(f.Nominal), micro(f.Actual)
 	record, err := encode(f)

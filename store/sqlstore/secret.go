@@ -32,7 +32,6 @@ const (
 			WHERE excluded.version > session_secret.version`
 )
 
-// Get returns a secret.
 func (tx secretStore) Get(session perdure.SessionID, name string) (store.Secret, error) {
 	err := tx.hold(session)
 	var s store.Secret
@@ -42,7 +41,6 @@ func (tx secretStore) Get(session perdure.SessionID, name string) (store.Secret,
 	return wrapped(s, err, "secret %q of %s", name, session)
 }
 
-// List lists secrets.
 func (tx secretStore) List(filter store.SecretFilter) ([]store.Secret, error) {
 	query, session := pageSecrets, filter.After.Session
 	if filter.WithoutValue {
@@ -61,7 +59,6 @@ func (tx secretStore) List(filter store.SecretFilter) ([]store.Secret, error) {
 	return wrapped(found, err, "list secrets")
 }
 
-// Put writes the next version of a secret.
 func (tx secretStore) Put(s store.Secret) error {
 	err := s.Check()
 	if err == nil {
@@ -122,7 +119,6 @@ func (tx *Tx) follows(s store.Secret) error {
 	return err
 }
 
-// Reseal replaces the sealed bytes of a version.
 func (tx secretStore) Reseal(s store.Secret, was string) (bool, error) {
 	err := s.Check()
 	if err == nil {
@@ -135,7 +131,6 @@ func (tx secretStore) Reseal(s store.Secret, was string) (bool, error) {
 	return wrapped(n > 0, err, "reseal secret %q of %s", s.Name, s.Session)
 }
 
-// Remove removes a secret.
 func (tx secretStore) Remove(session perdure.SessionID, name string) (bool, error) {
 	known, err := tx.Secrets().Get(session, name)
 	if missing(err) {

@@ -36,7 +36,6 @@ const (
 	selectSnapshot = `SELECT seq, version, body FROM snapshot WHERE session_id = $1`
 )
 
-// Get returns the row.
 func (tx sessionStore) Get(id perdure.SessionID) (store.Session, error) {
 	s, err := one(tx.Tx, scanSession, tx.locked(selectSession), id)
 	if err != nil {
@@ -115,7 +114,6 @@ type rowWithExtra struct {
 	extra []any // destinations of the additional columns
 }
 
-// Scan scans all columns.
 func (l rowWithExtra) Scan(into ...any) error { return l.row.Scan(slices.Concat(into, l.extra)...) }
 
 // Lock locks the row, checks the fence, and returns the seq of the last event.
@@ -149,7 +147,6 @@ func scanFence(r row) (f fence, err error) {
 	return f, err
 }
 
-// Update writes title and status.
 func (tx sessionStore) Update(id perdure.SessionID, title string, status perdure.SessionStatus) error {
 	n, err := tx.exec(saveSession, id, bytesOf(title), status, micros(tx.Now()))
 	if err == nil && n == 0 {
@@ -167,7 +164,6 @@ func (tx sessionStore) Release(id perdure.SessionID, epoch int64) error {
 	return wrap(err, "release session %s", id)
 }
 
-// Snapshot returns the cached fold.
 func (tx sessionStore) Snapshot(id perdure.SessionID) (store.Snapshot, error) {
 	err := tx.hold(id)
 	var s store.Snapshot
@@ -177,7 +173,6 @@ func (tx sessionStore) Snapshot(id perdure.SessionID) (store.Snapshot, error) {
 	return wrapped(s, err, "snapshot of session %s", id)
 }
 
-// PutSnapshot replaces the cached fold.
 func (tx sessionStore) PutSnapshot(id perdure.SessionID, s store.Snapshot) error {
 	err := tx.hold(id)
 	if err == nil {

@@ -40,13 +40,11 @@ const (
 		WHERE session_id = $1 AND call_id = $2 AND token = $3 AND state <> 'settled'`
 )
 
-// Get returns the handle of a call.
 func (tx spawnStore) Get(key perdure.CallKey) (store.Spawn, error) {
 	s, err := oneOrNone(tx.Tx, scanSpawn, selectSpawn, key.Session, bytesOf(key.Call))
 	return wrapped(s, err, "spawn %s", key)
 }
 
-// OfChild returns the handle of a child.
 func (tx spawnStore) OfChild(child perdure.SessionID) (store.Spawn, error) {
 	s, err := oneOrNone(tx.Tx, scanSpawn, selectSpawnOf, child)
 	return wrapped(s, err, "spawn of child %s", child)
@@ -97,7 +95,6 @@ func (tx spawnStore) Claim(s store.Spawn) (store.SpawnOutcome, store.Spawn, erro
 	return found.Judge(s.Token), found, nil
 }
 
-// RegisterChild makes a pending handle running.
 func (tx spawnStore) RegisterChild(key perdure.CallKey, token perdure.Token, child perdure.SessionID) error {
 	if child == "" {
 		return fmt.Errorf("register child of spawn %s: %w: there is no child", key, perdure.Invalid)
@@ -135,7 +132,6 @@ func (tx spawnStore) Repair(key perdure.CallKey, token perdure.Token) (int, erro
 	return int(n), nil
 }
 
-// Settle records how the child ended.
 func (tx spawnStore) Settle(key perdure.CallKey, token perdure.Token, status perdure.TaskState,
 	result json.RawMessage) error {
 	if !status.Terminal() {

@@ -44,7 +44,6 @@ const (
 // taskStates is the number of state parameters in taskFilter: there are no more states.
 const taskStates = 7
 
-// Get returns the record.
 func (tx taskStore) Get(session perdure.SessionID, id perdure.TaskID) (perdure.Task, error) {
 	return tx.taskBy(session, id)
 }
@@ -155,7 +154,6 @@ func (tx taskStore) Create(t perdure.Task) (stored perdure.Task, created bool, e
 	return stored, false, nil
 }
 
-// Update applies one update to the locked row.
 func (tx taskStore) Update(session perdure.SessionID, id perdure.TaskID,
 	u perdure.TaskUpdate) (perdure.TaskChange, error) {
 	t, err := tx.taskBy(session, id)

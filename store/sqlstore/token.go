@@ -30,7 +30,6 @@ func (tx tokenStore) ByHash(hash string) (store.AccessToken, error) {
 	return wrapped(t, err, "token of a hash")
 }
 
-// List lists tokens by id.
 func (tx tokenStore) List(org string) ([]store.AccessToken, error) {
 	query, args := listTokens, []any(nil)
 	if org != "" {

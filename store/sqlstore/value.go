@@ -23,7 +23,6 @@ const (
 	countSession = `SELECT COUNT(*) FROM session WHERE id = $1`
 )
 
-// Get returns a value.
 func (tx valueStore) Get(session perdure.SessionID, key string) (store.Value, error) {
 	err := tx.hold(session)
 	var v store.Value
@@ -102,7 +101,6 @@ func (tx *Tx) holdExisting(session perdure.SessionID) error {
 	return err
 }
 
-// Remove removes a value.
 func (tx valueStore) Remove(session perdure.SessionID, key string) (bool, error) {
 	err := tx.hold(session)
 	var n int64

@@ -40,7 +40,6 @@ const (
 // lockHooks excludes other transactions from webhooks until the end of this one.
 func (tx *Tx) lockHooks() error { return tx.lock("webhooks", false) }
 
-// Get returns a webhook.
 func (tx webhookStore) Get(id perdure.WebhookID) (w store.Webhook, err error) {
 	if err = tx.lockHooks(); err == nil {
 		w, err = one(tx.Tx, scanRecord[store.Webhook], selectWebhook, id)
@@ -48,7 +47,6 @@ func (tx webhookStore) Get(id perdure.WebhookID) (w store.Webhook, err error) {
 	return wrapped(w, err, "webhook %s", id)
 }
 
-// List lists webhooks by id.
 func (tx webhookStore) List() (found []store.Webhook, err error) {
 	if err = tx.lockHooks(); err == nil {
 		found, err = list(tx.Tx, scanRecord[store.Webhook], listWebhooks)
@@ -56,7 +54,6 @@ func (tx webhookStore) List() (found []store.Webhook, err error) {
 	return wrapped(found, err, "list webhooks")
 }
 
-// Put adds or replaces a webhook.
 func (tx webhookStore) Put(w store.Webhook) (store.Webhook, error) {
 	err := w.Check()
 	if err == nil {
@@ -126,13 +123,11 @@ func (tx webhookStore) Move(span store.HookSpan) error {
 	return wrap(err, "advance the webhook cursor of %s from %d", span.Session, span.From)
 }
 
-// Delivery returns a delivery.
 func (tx webhookStore) Delivery(id perdure.WebhookDeliveryID) (webhook.Delivery, error) {
 	d, err := one(tx.Tx, scanRecord[webhook.Delivery], tx.locked(selectHookDelivery), id)
 	return wrapped(d, err, "delivery %s", id)
 }
 
-// Deliveries lists deliveries of a webhook.
 func (tx webhookStore) Deliveries(filter store.HookDeliveryFilter) ([]webhook.Delivery, error) {
 	query, args := listHookDeliveries, []any{filter.Webhook, orAll(filter.Limit)}
 	switch {
@@ -145,7 +140,6 @@ func (tx webhookStore) Deliveries(filter store.HookDeliveryFilter) ([]webhook.De
 	return wrapped(found, err, "list the deliveries of %s", filter.Webhook)
 }
 
-// AddDelivery queues a delivery.
 func (tx webhookStore) AddDelivery(d webhook.Delivery) (bool, error) {
 	d = deliveryInMicros(d)
 	record, err := encode(d)
@@ -156,7 +150,6 @@ func (tx webhookStore) AddDelivery(d webhook.Delivery) (bool, error) {
 	return wrapped(n > 0, err, "queue delivery %s", d.ID)
 }
 
-// UpdateDelivery replaces a delivery.
 func (tx webhookStore) UpdateDelivery(d webhook.Delivery) error {
 	d = deliveryInMicros(d)
 	record, err := encode(d)

@@ -27,7 +27,6 @@ const (
 		` ORDER BY position`
 )
 
-// Get returns the row.
 func (tx workerStore) Get(id perdure.WorkerID) (store.Worker, error) {
 	err := tx.lockWorker(id, true)
 	var w store.Worker
@@ -43,7 +42,6 @@ func (tx workerStore) List() ([]store.Worker, error) {
 	return wrapped(found, err, "list workers")
 }
 
-// Put adds or replaces the row.
 func (tx workerStore) Put(w store.Worker) error {
 	err := tx.lockWorker(w.ID, false)
 	if err == nil {
@@ -92,7 +90,6 @@ func (tx workerStore) Retire(id perdure.WorkerID) error {
 	return tx.Workers().Remove(id)
 }
 
-// Remove removes the lease.
 func (tx workerStore) Remove(id perdure.WorkerID) error {
 	err := tx.lockWorker(id, false)
 	if err == nil {
