@@ -189,6 +189,9 @@ type Calls interface {
 	Resolve(ctx context.Context, key perdure.CallKey, word Resolution) error
 }
 
+// DefaultRetention is how long a task is kept after it has ended and its result was delivered.
+const DefaultRetention = 30 * 24 * time.Hour
+
 // Tasks reads, cancels and resolves tasks, waits for them, controls how their results reach their
 // session, and exchanges messages with them.
 type Tasks interface {

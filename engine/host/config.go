@@ -7,6 +7,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dispatch"
+	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/store"
@@ -156,7 +157,7 @@ func withDefaults(cfg Config) Config {
 		cfg.OrphanScan = defaultOrphanScan
 	}
 	if cfg.Retention == 0 {
-		cfg.Retention = defaultRetention
+		cfg.Retention = engine.DefaultRetention
 	}
 	if cfg.PruneBatch <= 0 {
 		cfg.PruneBatch = defaultPruneBatch

@@ -9,11 +9,8 @@ import (
 	"github.com/perdure/perdure/internal/sessionport"
 )
 
-// The defaults of retention (TK16).
-const (
-	defaultRetention  = 30 * 24 * time.Hour
-	defaultPruneBatch = 100
-)
+// defaultPruneBatch is the default batch of retention (TK16).
+const defaultPruneBatch = 100
 
 // reseal re-encrypts secrets that are encrypted with an older key (SE2). The key may have been
 // rotated while the engine is running.

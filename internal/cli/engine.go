@@ -101,7 +101,7 @@ func (a *app) sandbox(s Sandbox) (Sandbox, error) {
 type Retention time.Duration
 
 // defaultRetention applies when no retention is set, or an invalid one.
-const defaultRetention = Retention(30 * 24 * time.Hour)
+const defaultRetention = Retention(engine.DefaultRetention)
 
 // parseRetention reads a Go duration, or a number of days as in 30d; 0 keeps tasks forever. An
 // invalid or negative value yields the default and a warning, because removing too much cannot be
