@@ -71,10 +71,10 @@ func (r readerConnections) List(ctx context.Context) ([]engine.Connection, error
 // Test implements engine.Connections. Unlike other reads it has no time limit with the
 // holder. Without a holder, this process connects to the server itself.
 func (r readerConnections) Test(ctx context.Context, name string) (engine.Connection, error) {
-	if r.holderResponds(ctx) {
-		return r.remoteEngine.Connections().Test(ctx, name)
+	if r.reader.holderResponds(ctx) {
+		return r.reader.remoteEngine.Connections().Test(ctx, name)
 	}
-	st, err := r.openStore(ctx)
+	st, err := r.reader.openStore(ctx)
 	if err != nil {
 		return engine.Connection{}, err
 	}

@@ -99,8 +99,8 @@ func ask[T any](ctx context.Context, r *reader,
 
 // readerNoun is a noun of a reader.
 type readerNoun[N any] struct {
-	*reader
-	of func(engine.Engine) N
+	reader *reader
+	of     func(engine.Engine) N
 }
 
 func nounOf[N any](r *reader, of func(engine.Engine) N) readerNoun[N] { return readerNoun[N]{r, of} }
