@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -141,24 +142,18 @@ func withDefaults(cfg Config) Config {
 	if cfg.Beat <= 0 {
 		cfg.Beat = defaultBeat
 	}
-	if cfg.IdleTimeout == 0 {
-		cfg.IdleTimeout = defaultIdle
-	}
+	cfg.IdleTimeout = cmp.Or(cfg.IdleTimeout, defaultIdle)
 	if cfg.IdleHardCap <= 0 {
 		cfg.IdleHardCap = defaultIdleHard
 	}
-	if cfg.Drain == 0 {
-		cfg.Drain = defaultDrain
-	}
+	cfg.Drain = cmp.Or(cfg.Drain, defaultDrain)
 	if cfg.Return <= 0 {
 		cfg.Return = stopTime
 	}
 	if cfg.OrphanScan <= 0 {
 		cfg.OrphanScan = defaultOrphanScan
 	}
-	if cfg.Retention == 0 {
-		cfg.Retention = engine.DefaultRetention
-	}
+	cfg.Retention = cmp.Or(cfg.Retention, engine.DefaultRetention)
 	if cfg.PruneBatch <= 0 {
 		cfg.PruneBatch = defaultPruneBatch
 	}

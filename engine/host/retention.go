@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/perdure/perdure/internal/effect/cleanup"
 	"github.com/perdure/perdure/internal/sessionport"

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -166,9 +167,7 @@ func ownOnly[T any](ctx context.Context, g *Guard, list []T, err error, of func(
 func (g *Guard) subject(ctx context.Context, p Principal, s budget.Subject) (budget.Subject, error) {
 	switch s.Scope {
 	case budget.Org:
-		if s.ID == "" {
-			s.ID = p.Org
-		}
+		s.ID = cmp.Or(s.ID, p.Org)
 		if s.ID != p.Org {
 			return s, missing("org", s.ID)
 		}
