@@ -93,7 +93,7 @@ func TestKillsWhileFollowing(t *testing.T) {
 	var enough atomic.Bool
 	sent := 0
 	go func() {
-		for !enough.Load() {
+		for !enough.Load() || sent < kills {
 			if _, err := eng.Send(ctx, id, perdure.Text(fmt.Sprint("message ", sent))); err != nil {
 				written <- err
 				return
