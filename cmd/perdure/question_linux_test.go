@@ -207,7 +207,8 @@ func TestQuestionBesideOthers(t *testing.T) {
 			words: []string{"run it"}, users: "run it", verdicts: "denied",
 			play: func(h terminalHome, x *terminal) {
 				h.says("approval", "deny", strings.TrimSpace(h.says("approval", "list", "-o", "name")), "--note", "not here")
-				x.shows("needs no answer any more")
+				x.shows("needs no answer any more") // before anything that follows from the decision
+				x.shows("denied by operator: not here")
 				x.shows("It came to:")
 			},
 		},

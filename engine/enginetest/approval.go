@@ -283,27 +283,28 @@ func approvalSurvives(t *testing.T, open Harness) { // AP7
 	}
 }
 
-// patchedSurvives pins AP3 and AP5 over a crash: only the changed arguments run, at most once,
-// whatever is decided afterwards. The second crash may interrupt the call; its outcome is then
-// unknown, and it does not run again.
+// patchedSurvives pins AP3 and AP5 over crashes, before the decision and while the call runs: every
+// execution has the changed arguments and the one key, whatever is decided afterwards.
 func patchedSurvives(t *testing.T, open Harness) {
-	s := begin(t, open, Setup{Script: oneTool("needs", "{text: a}")})
+	s := begin(t, open, Setup{Script: oneTool("hold_note", "{text: a}"), Agent: perdure.Agent{AskEffects: true}})
 	s.say("go")
 	a := s.asked(1)
 	s.crash()
 	verdict := perdure.Verdict{Approve: true, By: "user", Args: json.RawMessage(`{"text":"b"}`)}
 	s.decide(a.ID, verdict)
+	s.Entered(t, "hold_note", 1)
 	s.crash()
+	s.Entered(t, "hold_note", 2)
+	s.Release("hold_note")
 	s.rest()
 	_, again := s.eng.Approvals().Decide(s.ctx, a.ID, verdict)
 	s.rest()
 
-	result, effects := s.results()[0], s.Effects("needs")
-	ran := len(effects) == 1 && result == `{"did":"b"}`
-	interrupted := len(effects) <= 1 && strings.Contains(result, "unknown")
-	if n := len(facts[perdure.ApprovalRequested](s)); n != 1 || !ran && !interrupted {
-		t.Errorf("asked %d times, %d effects, result %q, want one effect with the new arguments, or an unknown outcome",
-			n, len(effects), result)
+	keys := s.Effects("hold_note")
+	if n := len(facts[perdure.ApprovalRequested](s)); n != 1 || len(keys) != 2 || keys[0] != keys[1] ||
+		s.results()[0] != `{"held":"b"}` {
+		t.Errorf("asked %d times, keys %q, results %q, want two executions under one key with the new arguments",
+			n, keys, s.results())
 	}
 	if !errors.Is(again, perdure.Conflict) {
 		t.Errorf("the verdict again: got %v, want Conflict", again)
