@@ -18,7 +18,7 @@ const (
 	Dropped   State = "dropped"   // its event no longer exists
 )
 
-// Limits of what is stored about a delivery.
+// The limits of a stored delivery.
 const (
 	MaxLoggedAttempts = 12       // latest entries of its log
 	MaxAnswerBytes    = 512      // first bytes of an answer

@@ -130,7 +130,7 @@ func (d *desk) commandsOf() (all []string) {
 	return all
 }
 
-// deskScript is the agent of every session: it does what it is told.
+// deskScript is the agent of every session: it follows the instructions of its message.
 const deskScript = `
 rules:
   - when: {last_role: notification}

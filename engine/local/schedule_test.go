@@ -76,7 +76,7 @@ func (b *bell) leave() {
 	b.live--
 }
 
-// watchesOnce is a model that calls the tool watch when it is told to.
+// watchesOnce is a model that calls the tool watch when the user asks for it.
 const watchesOnce = `
 rules:
   - when: {user_contains: watch, last_role: user}

@@ -20,7 +20,7 @@ type journaledEgress struct {
 	tool.Egress
 	environment *Environment
 	by          tool.Call
-	mask        func(string) string // masks secrets in what is recorded; nil: there are none
+	mask        func(string) string // masks secrets in the record; nil: there are none
 	left        *atomic.Int64       // denials that may still be recorded
 }
 

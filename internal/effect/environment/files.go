@@ -71,7 +71,7 @@ type journaledFiles struct {
 	environment *Environment
 	by          tool.Call
 	as          string              // actor of the changes, if no call makes them
-	mask        func(string) string // masks secrets in what is recorded; nil: there are none
+	mask        func(string) string // masks secrets in the record; nil: there are none
 }
 
 // Write replaces a file, or creates it.

@@ -1,5 +1,5 @@
-// Package secrets keeps secrets out of what is recorded of model responses and calls: the secrets
-// of a session, and the arguments that tools declare secret.
+// Package secrets keeps secrets out of the records of model responses and calls: the secrets of a
+// session, and the arguments that tools declare secret.
 //
 // It may import the root and tool, of internal: redact and secretargs, and of internal/effect: core
 // and toolset.

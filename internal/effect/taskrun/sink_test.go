@@ -97,7 +97,7 @@ func TestSinkOfASupersededAttempt(t *testing.T) {
 	}
 }
 
-// reported is a sink of a new task, and what is stored of its reports.
+// reported is a sink of a new task, and the reports that were stored.
 func reported(t *testing.T) (sink *Sink, read func() (perdure.Task, int64)) {
 	t.Helper()
 	e, id := bed(t, nil)
