@@ -14,7 +14,8 @@ import (
 	"github.com/perdure/perdure/internal/strictjson"
 )
 
-// argument returns the argument as typed; @FILE is replaced by the content of the file, and - by stdin.
+// argument returns the argument as typed; @FILE is replaced by the content of the file, and - by
+// stdin.
 func (a *app) argument(typed string) (string, error) {
 	path, isFile := strings.CutPrefix(typed, "@")
 	switch {
