@@ -109,6 +109,10 @@ func TestOpenForeignFile(t *testing.T) {
 			closed(t, withSession(t, sqlite.Config{Dir: dir}))
 			damage(t, dir)
 		}, "is not a database, or is damaged: it was not changed"},
+		{"damaged in the table of its version", func(t *testing.T, dir string) {
+			closed(t, withSession(t, sqlite.Config{Dir: dir}))
+			damageVersions(t, dir)
+		}, "is not a database, or is damaged: it was not changed"},
 		{"damaged next to the log of a killed holder", func(t *testing.T, dir string) {
 			closed(t, withSession(t, sqlite.Config{Dir: dir}))
 			holder := startChild(t, "append", dir)
@@ -164,6 +168,25 @@ func damage(t *testing.T, dir string) {
 	file := filepath.Join(dir, "perdure.db")
 	content := readFile(t, file)
 	copy(content[100:], bytes.Repeat([]byte{0xff}, 4096))
+	writeFile(t, file, content)
+}
+
+// damageVersions writes over the root of the table that has the schema's version.
+func damageVersions(t *testing.T, dir string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", filepath.Join(dir, "perdure.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var page, size int
+	err = errors.Join(db.QueryRow(`SELECT rootpage FROM sqlite_schema WHERE name = 'goose_db_version'`).Scan(&page),
+		db.QueryRow(`PRAGMA page_size`).Scan(&size), db.Close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "perdure.db")
+	content := readFile(t, file)
+	copy(content[(page-1)*size:], bytes.Repeat([]byte{0xff}, size))
 	writeFile(t, file, content)
 }
 

@@ -82,9 +82,7 @@ func inspect(ctx context.Context, db *sql.DB, dialect sqlstore.Dialect, dir stri
 	err = db.QueryRowContext(ctx, inspectDatabase).Scan(&tables, &id)
 	switch {
 	case isDamaged(err):
-		return false, fmt.Errorf("%w: %s/%s is not a database, or is damaged: it was not changed; move it away, or "+
-			"use --data with another directory: %w",
-			perdure.Storage, dir, databaseName, err)
+		return false, damagedError(dir, err)
 	case err != nil:
 		return false, fmt.Errorf("open database: %w", dialect.Explain(err))
 	case tables > 0 && id != applicationID, tables == 0 && id != 0 && id != applicationID:
@@ -95,10 +93,19 @@ func inspect(ctx context.Context, db *sql.DB, dialect sqlstore.Dialect, dir stri
 	return tables == 0, nil
 }
 
+// damagedError is the error of a file that SQLite cannot read, before anything was written.
+func damagedError(dir string, err error) error {
+	return fmt.Errorf("%w: %s/%s is not a database, or is damaged: it was not changed; move it away, or use "+
+		"--data with another directory: %w", perdure.Storage, dir, databaseName, err)
+}
+
 // isBehind reports whether the schema is older than the one this program knows. A newer schema is a
 // Conflict.
 func isBehind(ctx context.Context, db *sql.DB, dialect sqlstore.Dialect, dir string) (bool, error) {
 	stored, known, err := sqlstore.Versions(ctx, db, dialect)
+	if isDamaged(err) {
+		return false, damagedError(dir, err)
+	}
 	if err != nil {
 		return false, err
 	}

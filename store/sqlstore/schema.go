@@ -9,7 +9,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-const schemaStored = `SELECT MAX(version_id) FROM goose_db_version`
+const schemaStored = `SELECT COALESCE(MAX(version_id), 0) FROM goose_db_version`
 
 var _ store.SchemaReader = (*Tx)(nil)
 
