@@ -45,7 +45,8 @@ func (l *runner) serverVersion(ctx context.Context) (version string, err error) 
 		return "", err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	return version, db.QueryRowContext(ctx, askServer).Scan(&version)
+	err = db.QueryRowContext(ctx, askServer).Scan(&version)
+	return version, err
 }
 
 // database creates a database with the tables of a store.

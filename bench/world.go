@@ -60,10 +60,10 @@ func openEngineRig(ctx context.Context, cfg engineRigConfig) (*engineRig, error)
 	}
 	eng, err := local.Open(ctx, local.Config{
 		Store: w.store, Model: orderModel{asked: cfg.Asked, done: w.answered},
-		Tools:  tool.NewRegistry(append(w.tools.list(), cfg.More...)...),
-		Shared: cfg.URL != "", Lease: cfg.Lease, Beat: cfg.Lease / 10, OrphanScan: cfg.Lease / 10,
-		PerSession: -1, PerSessionDetached: -1, PerProcess: -1, SoftBudget: cfg.Soft, QueueLength: -1,
-		MaxExecutions: -1, NoProgress: -1, Drain: -1,
+		Tools:    tool.NewRegistry(append(w.tools.list(), cfg.More...)...),
+		Workers:  local.Workers{Shared: cfg.URL != "", Lease: cfg.Lease, Beat: cfg.Lease / 10, OrphanScan: cfg.Lease / 10},
+		Limits:   local.Limits{SlotsPerSession: -1, DetachedPerSession: -1, SlotsPerProcess: -1, QueueLength: -1, MaxExecutions: -1, NoProgress: -1},
+		Timing:   local.Timing{SoftBudget: cfg.Soft, Drain: -1},
 		Outbound: local.Outbound{PerMinute: -1}, // measured without this limit
 	})
 	if err != nil {

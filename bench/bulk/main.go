@@ -98,8 +98,8 @@ func open(ctx context.Context, st *sqlite.Store) (*local.Engine, error) {
 			return struct{}{}, context.Cause(ctx)
 		})
 	return local.Open(ctx, local.Config{
-		Store: st, Model: m, Tools: tool.NewRegistry(wait), PerSession: -1, PerProcess: running, PerSessionDetached: -1,
-		QueueLength: 1 << 30,
+		Store: st, Model: m, Tools: tool.NewRegistry(wait),
+		Limits: local.Limits{SlotsPerSession: -1, SlotsPerProcess: running, DetachedPerSession: -1, QueueLength: 1 << 30},
 	})
 }
 

@@ -111,10 +111,11 @@ func (w *scheduleRig) open(ctx context.Context) (*local.Engine, error) {
 	rules := perdure.DefaultScheduleRules()
 	rules.PerSession, rules.PerOrg = 0, 0
 	cfg := local.Config{
-		Store: w.st, Model: m, Drain: -1, PerSession: -1, PerProcess: -1, QueueLength: 1_000_000,
-		Tools: tool.NewRegistry(append([]tool.Tool{ticks}, background.Tools(background.Config{})...)...),
+		Store: w.st, Model: m, Timing: local.Timing{Drain: -1},
+		Limits: local.Limits{SlotsPerSession: -1, SlotsPerProcess: -1, QueueLength: 1_000_000},
+		Tools:  tool.NewRegistry(append([]tool.Tool{ticks}, background.Tools(background.Config{})...)...),
 	}
-	cfg.Schedules = rules
+	cfg.Timekeeping.Schedules = rules
 	return local.Open(ctx, cfg)
 }
 

@@ -34,7 +34,7 @@ func newMCPRig(t *testing.T) *mcpRig {
 		Text string `json:"text"`
 	}
 	echo := tool.New(tool.Spec{Name: "echo", Description: "Says it again.", Class: perdure.Pure}, func(_ context.Context, in words, _ tool.Env) (words, error) { return in, nil })
-	eng, err := local.Open(t.Context(), local.Config{Store: st, Model: unavailableModel{}, Tools: tool.NewRegistry(echo), Drain: -1})
+	eng, err := local.Open(t.Context(), local.Config{Store: st, Model: unavailableModel{}, Tools: tool.NewRegistry(echo), Timing: local.Timing{Drain: -1}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -105,9 +105,10 @@ func (c chaosChild) run(ctx context.Context) (err error) {
 		tools.Register(bash) // for every session
 	}
 	cfg := local.Config{
-		Store: st, Shared: c.Database != "", Model: newModels(opening), Tools: tools, Files: spaces.files, Log: c.Log,
-		DeferAbove:    -1,
-		MaxExecutions: -1, NoProgress: -1, Beat: chaosBeat, Lease: chaosLease, OrphanScan: chaosScan, Drain: chaosDrain,
+		Store:   st,
+		Workers: local.Workers{Shared: c.Database != "", Beat: chaosBeat, Lease: chaosLease, OrphanScan: chaosScan},
+		Model:   newModels(opening), Tools: tools, Ports: local.Ports{Files: spaces.files}, Log: c.Log,
+		Limits: local.Limits{DeferAbove: -1, MaxExecutions: -1, NoProgress: -1}, Timing: local.Timing{Drain: chaosDrain},
 		Outbound: local.Outbound{PerMinute: -1}, // chaos runs more commands than any limit allows
 	}
 	eng, err := local.Open(ctx, cfg)

@@ -85,7 +85,7 @@ func (d demoChild) open(ctx context.Context, st *sqlite.Store) (*local.Engine, e
 	for _, t := range append(append(background.Tools(background.Config{}), demoTools(d.Dir)...), bash) {
 		tools.Register(t)
 	}
-	return local.Open(ctx, local.Config{Store: st, Model: agent, Tools: tools, MaxExecutions: -1, NoProgress: -1,
+	return local.Open(ctx, local.Config{Store: st, Model: agent, Tools: tools, Limits: local.Limits{MaxExecutions: -1, NoProgress: -1},
 		Log: d.Log})
 }
 

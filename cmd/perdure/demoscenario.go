@@ -66,7 +66,7 @@ func openScenario(ctx context.Context, set demo.RuntimeOptions, st *sqlite.Store
 		tools = append(append(subagent.Tools(), background.Tools(background.Config{})...), countWords(set.Dir))
 	case demo.ScenarioApprovals:
 		agent, err = scripted.New(payingAgent())
-		tools, cfg.Permit = []tool.Tool{readInvoice(set.Dir), pay(set.Dir)}, askAbove
+		tools, cfg.Policies.Permit = []tool.Tool{readInvoice(set.Dir), pay(set.Dir)}, askAbove
 	default:
 		err = fmt.Errorf("%w: unknown play %q", perdure.Invalid, set.Scenario)
 	}
@@ -133,7 +133,8 @@ func readInvoice(dir string) tool.Tool {
 			return demo.Invoice{}, err
 		}
 		var found demo.Invoice
-		return found, perdure.DecodeJSON(text, &found)
+		err = perdure.DecodeJSON(text, &found)
+		return found, err
 	})
 }
 

@@ -77,7 +77,9 @@ func (l *lives) begin() {
 	rules := perdure.DefaultScheduleRules()
 	rules.PerOrg = 1 << 20
 	l.eng, err = local.Open(l.t.Context(), local.Config{
-		Store: st, Model: m, Tools: tool.NewRegistry(count), Secrets: local.Secrets{Keys: l.vault}, PerSessionDetached: -1, PerSession: -1, QueueLength: 1 << 20,
+		Store: st, Model: m, Tools: tool.NewRegistry(count),
+		Storage:     local.Storage{Secrets: local.Secrets{Keys: l.vault}},
+		Limits:      local.Limits{DetachedPerSession: -1, SlotsPerSession: -1, QueueLength: 1 << 20},
 		Timekeeping: local.Timekeeping{Schedules: rules},
 	})
 	if err != nil {

@@ -249,8 +249,7 @@ func proxyMCP(ctx context.Context, p mcp.ProxyOptions, log *slog.Logger) (err er
 		marked = append(marked, mcpserver.Exposed{Name: r.Spec().Name, PublicName: r.Definition().Name, Verbatim: true,
 			Definition: r.Definition()})
 	}
-	eng, err := local.Open(ctx, local.Config{Store: st, Model: unavailableModel{}, Tools: tools, Drain: -1,
-		Return: timesOf(p.StopTime, false).end, SoftBudget: tool.Never, Log: log})
+	eng, err := local.Open(ctx, local.Config{Store: st, Model: unavailableModel{}, Tools: tools, Timing: local.Timing{Drain: -1, Return: timesOf(p.StopTime, false).end, SoftBudget: tool.Never}, Log: log})
 	if err != nil {
 		return errors.Join(err, client.Close(true))
 	}

@@ -134,13 +134,15 @@ func newEngine(ctx context.Context, o cli.OpenOptions, st store.Store, told obse
 	if e.storage, err = openStorage(ctx, o, st); err != nil {
 		return nil, err
 	}
+	data := e.storage.Storage
+	data.Forget = sessionRemover(o.Dir, data.SQL, e.workspaces)
 	e.cfg = local.Config{
-		Store: st, Shared: o.Database != "", Model: e.models, Tools: tools, Files: e.workspaces.files, Egress: out,
-		Permit: permit, Retention: retention,
-		Forget:  sessionRemover(o.Dir, e.storage.BlobConfig.SQL, e.workspaces),
-		Secrets: e.storage.Secrets, BlobConfig: e.storage.BlobConfig, Billing: local.Billing{Prices: &prices}, Drain: times.settle,
-		Return: times.end, Log: o.Log,
-		Telemetry: told.engine, Providers: e.configuredAgents(),
+		Store: st, Workers: local.Workers{Shared: o.Database != ""}, Model: e.models, Tools: tools,
+		Ports:    local.Ports{Files: e.workspaces.files, Egress: out},
+		Policies: local.Policies{Permit: permit},
+		Timing:   local.Timing{Retention: retention, Drain: times.settle, Return: times.end},
+		Storage:  data, Billing: local.Billing{Prices: &prices}, Log: o.Log,
+		Telemetry: told.engine, Catalogue: local.Catalogue{Providers: e.configuredAgents()},
 		Webhooks: local.Webhooks{Egress: out, Show: shown(o.Disclosure)},
 	}
 	if e.Engine, err = local.Open(ctx, e.cfg); err != nil {

@@ -151,7 +151,7 @@ func (e *localEngine) Attended(ctx context.Context) bool {
 	if e.access != cli.Reading {
 		return true
 	}
-	if !e.cfg.Shared {
+	if !e.cfg.Workers.Shared {
 		held, err := lockHeld(filepath.Join(e.door.dir, sqlite.LockName))
 		return held || err != nil && !errors.Is(err, fs.ErrNotExist)
 	}

@@ -26,11 +26,11 @@ import (
 // withCapabilities adds the tools of the capabilities to a copy of the host's registry, and their
 // hooks after the host's hooks.
 func withCapabilities(cfg Config) (Config, error) {
-	all, err := tool.Capabilities(cfg.Tools, cfg.Capabilities)
-	if err != nil || len(cfg.Capabilities) == 0 {
+	all, err := tool.Capabilities(cfg.Tools, cfg.Catalogue.Capabilities)
+	if err != nil || len(cfg.Catalogue.Capabilities) == 0 {
 		return cfg, err
 	}
-	cfg.Tools, cfg.Hooks = cfg.Tools.Snapshot(), slices.Clone(cfg.Hooks)
+	cfg.Tools, cfg.Policies.Hooks = cfg.Tools.Snapshot(), slices.Clone(cfg.Policies.Hooks)
 	names := []string{}
 	for _, c := range all {
 		names = append(names, c.ID)
@@ -39,13 +39,13 @@ func withCapabilities(cfg Config) (Config, error) {
 				cfg.Tools.RegisterOptional(t)
 			}
 		}
-		cfg.Hooks = append(cfg.Hooks, c.ScopedHooks()...)
+		cfg.Policies.Hooks = append(cfg.Policies.Hooks, c.ScopedHooks()...)
 	}
 	if err := cfg.Tools.Err(); err != nil {
 		return cfg, err
 	}
 	// Collect refuses two tools with one name.
-	_, err = tool.Collect(cfg.Tools, cfg.Capabilities, tool.Choice{Capabilities: names})
+	_, err = tool.Collect(cfg.Tools, cfg.Catalogue.Capabilities, tool.Choice{Capabilities: names})
 	return cfg, err
 }
 
@@ -60,7 +60,7 @@ func withCapabilities(cfg Config) (Config, error) {
 // happened to the agent since (N5).
 func (e *Host) StartAgent(ctx context.Context, o tool.SessionRequest) (engine.Session, error) {
 	o.ID = cmp.Or(o.ID, core.NewID[perdure.SessionID]())
-	if err := e.startOnce(ctx, o); err != nil {
+	if err := (hostAgents{e}).startOnce(ctx, o); err != nil {
 		return engine.Session{}, fmt.Errorf("start a session: %w", err)
 	}
 	return e.Sessions().Get(ctx, o.ID)
@@ -68,7 +68,7 @@ func (e *Host) StartAgent(ctx context.Context, o tool.SessionRequest) (engine.Se
 
 // startOnce creates the session of an order unless it exists. The check for an existing session
 // comes first, because the agent that the order names may be gone by then.
-func (e *Host) startOnce(ctx context.Context, o tool.SessionRequest) error {
+func (e hostAgents) startOnce(ctx context.Context, o tool.SessionRequest) error {
 	digest, err := orderDigest(o)
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func (e *Host) startOnce(ctx context.Context, o tool.SessionRequest) error {
 }
 
 // startUnlessExists calls start if the session does not exist yet.
-func (e *Host) startUnlessExists(ctx context.Context, id perdure.SessionID, a perdure.Agent, start func() error) error {
+func (e hostAgents) startUnlessExists(ctx context.Context, id perdure.SessionID, a perdure.Agent, start func() error) error {
 	if _, err := perdure.ParseID[perdure.SessionID](string(id)); err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (e *Host) startUnlessExists(ctx context.Context, id perdure.SessionID, a pe
 }
 
 // start seeds the initial files and commits a new session.
-func (e *Host) start(ctx context.Context, id perdure.SessionID, made resolvedAgent) error {
+func (e hostAgents) start(ctx context.Context, id perdure.SessionID, made resolvedAgent) error {
 	if err := e.writeInitialFiles(ctx, id, made); err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ type resolvedAgent struct {
 
 // resolveOrder resolves an order: it merges the overlays and adds this engine's tools, prompts and
 // model.
-func (e *Host) resolveOrder(ctx context.Context, o tool.SessionRequest) (made resolvedAgent, err error) {
+func (e hostAgents) resolveOrder(ctx context.Context, o tool.SessionRequest) (made resolvedAgent, err error) {
 	preset, err := e.blueprint(o)
 	if err != nil {
 		return made, err
@@ -177,8 +177,8 @@ func (e *Host) resolveOrder(ctx context.Context, o tool.SessionRequest) (made re
 // addCapabilities adds the tools and instructions of an agent's capabilities, and returns their
 // files. If the agent names neither tools nor capabilities, Tools stays nil, and the session has
 // every tool that needs no selection.
-func (e *Host) addCapabilities(a *perdure.Agent) ([]agent.File, error) {
-	collected, err := tool.Collect(e.cfg.Tools, e.cfg.Capabilities, choiceOf(*a))
+func (e hostAgents) addCapabilities(a *perdure.Agent) ([]agent.File, error) {
+	collected, err := tool.Collect(e.cfg.Tools, e.cfg.Catalogue.Capabilities, choiceOf(*a))
 	if err != nil {
 		return nil, err
 	}
@@ -263,7 +263,7 @@ func modelOf(r store.Reader, id perdure.ModelID) (string, error) {
 
 // sameAgent reports whether session id exists and was created by the same order or for the same
 // agent (N5). Another order or agent is Conflict. The agent may have changed since; the session
-// checkNotConfigured its configuration.
+// keeps the configuration that it began with.
 func sameAgent(r store.Reader, id perdure.SessionID, a perdure.Agent) (known bool, err error) {
 	switch _, err := r.Sessions().Get(id); {
 	case errors.Is(err, perdure.NotFound):
@@ -297,8 +297,8 @@ func sameAgent(r store.Reader, id perdure.SessionID, a perdure.Agent) (known boo
 }
 
 // blueprint builds the overlay of the blueprint that an order names.
-func (e *Host) blueprint(o tool.SessionRequest) (agent.Overlay, error) {
-	i := slices.IndexFunc(e.cfg.Blueprints, func(b tool.Blueprint) bool { return b.Name == o.Blueprint })
+func (e hostAgents) blueprint(o tool.SessionRequest) (agent.Overlay, error) {
+	i := slices.IndexFunc(e.cfg.Catalogue.Blueprints, func(b tool.Blueprint) bool { return b.Name == o.Blueprint })
 	switch {
 	case o.Blueprint == "" && len(o.Config) > 0:
 		return agent.Overlay{}, fmt.Errorf("%w config: it needs a blueprint, and the order names none", perdure.Invalid)
@@ -309,7 +309,7 @@ func (e *Host) blueprint(o tool.SessionRequest) (agent.Overlay, error) {
 	case i < 0:
 		return agent.Overlay{}, fmt.Errorf("blueprint %q: %w", o.Blueprint, perdure.NotFound)
 	}
-	b, config := e.cfg.Blueprints[i], o.Config
+	b, config := e.cfg.Catalogue.Blueprints[i], o.Config
 	if len(config) == 0 {
 		config = json.RawMessage(`{}`)
 	}
@@ -329,11 +329,11 @@ func (e *Host) blueprint(o tool.SessionRequest) (agent.Overlay, error) {
 
 // writeInitialFiles writes the initial files if the host keeps the files. A crash can leave them
 // behind without a session; the same order writes the same files again.
-func (e *Host) writeInitialFiles(ctx context.Context, id perdure.SessionID, made resolvedAgent) error {
-	if e.cfg.Files == nil || len(made.files) == 0 {
+func (e hostAgents) writeInitialFiles(ctx context.Context, id perdure.SessionID, made resolvedAgent) error {
+	if e.cfg.Ports.Files == nil || len(made.files) == 0 {
 		return nil
 	}
-	files, _ := e.cfg.Files(id)
+	files, _ := e.cfg.Ports.Files(id)
 	for _, readOnly := range []bool{true, false} { // a host that cannot store read-only files fails before any write
 		for _, f := range made.files {
 			if f.IsReadOnly != readOnly {
@@ -349,7 +349,7 @@ func (e *Host) writeInitialFiles(ctx context.Context, id perdure.SessionID, made
 
 // startSession creates the session in one commit: its row, the files that the store keeps, and the
 // first event.
-func (e *Host) startSession(tx store.Tx, id perdure.SessionID, of engine.Owner, made resolvedAgent) error {
+func (e hostAgents) startSession(tx store.Tx, id perdure.SessionID, of engine.Owner, made resolvedAgent) error {
 	if known, err := sameAgent(tx.Reader(), id, made.agent); known || err != nil {
 		return err
 	}
@@ -361,7 +361,7 @@ func (e *Host) startSession(tx store.Tx, id perdure.SessionID, of engine.Owner, 
 	if err := tx.Sessions().Create(row); err != nil {
 		return err
 	}
-	if e.cfg.Files == nil {
+	if e.cfg.Ports.Files == nil {
 		files := sessionfile.New(e.cfg.Store, id, false)
 		for _, f := range made.files {
 			if err := files.SeedIn(tx, tool.InitialFile(f)); err != nil {

@@ -205,7 +205,7 @@ func (e hostArchives) Import(ctx context.Context, r io.Reader, how engine.Import
 			return engine.Session{}, fmt.Errorf("import %s: %w", head.Session, err)
 		}
 	}
-	if _, err := e.cleanLeftovers(ctx, ids...); err != nil {
+	if _, err := e.Retention().cleanLeftovers(ctx, ids...); err != nil {
 		e.cfg.Log.Warn("leftovers of deleted sessions not checked, will retry", "error", tool.Chain(err))
 	}
 	e.createMu.Lock()

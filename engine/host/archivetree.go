@@ -31,7 +31,7 @@ type omission struct {
 
 // collectTree reads a session and its subagents as of one moment. None of their SQL statements runs
 // in the meantime.
-func (e *Host) collectTree(ctx context.Context, id perdure.SessionID) (parcels []archivedSession, left []omission, err error) {
+func (e hostArchives) collectTree(ctx context.Context, id perdure.SessionID) (parcels []archivedSession, left []omission, err error) {
 	frozen, ids, err := e.freezeTree(ctx, id)
 	if err != nil {
 		return nil, nil, err
@@ -65,7 +65,7 @@ func (e *Host) collectTree(ctx context.Context, id perdure.SessionID) (parcels [
 
 // freezeTree stops the SQL statements of a session and its subagents. Without databases there is
 // nothing to release.
-func (e *Host) freezeTree(
+func (e hostArchives) freezeTree(
 	ctx context.Context, id perdure.SessionID,
 ) (frozen *frozenSQL, ids []perdure.SessionID, err error) {
 	err = e.view(ctx, func(r store.Reader) error {
@@ -92,11 +92,11 @@ func (e *Host) freezeTree(
 // databases.
 type frozenSQL struct{ frozen *sessionsql.Frozen }
 
-func (e *Host) freeze(ctx context.Context, ids ...perdure.SessionID) (*frozenSQL, error) {
-	if e.cfg.BlobConfig.SQL == nil {
+func (e hostArchives) freeze(ctx context.Context, ids ...perdure.SessionID) (*frozenSQL, error) {
+	if e.cfg.Storage.SQL == nil {
 		return &frozenSQL{}, nil
 	}
-	frozen, err := e.cfg.BlobConfig.SQL.Freeze(ctx, ids...)
+	frozen, err := e.cfg.Storage.SQL.Freeze(ctx, ids...)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func (f *frozenSQL) copies(ctx context.Context, id perdure.SessionID) ([]session
 	return f.frozen.Copies(ctx, id)
 }
 
-func (e *Host) addDatabases(
+func (e hostArchives) addDatabases(
 	ctx context.Context, frozen *frozenSQL, dumps []store.SessionDump,
 ) (parcels []archivedSession, err error) {
 	for _, d := range dumps {
@@ -131,7 +131,7 @@ func (e *Host) addDatabases(
 }
 
 // addBlobs adds the bytes of large images to their rows. Images without bytes are left out.
-func (e *Host) addBlobs(parcels []archivedSession, left []omission) ([]omission, error) {
+func (e hostArchives) addBlobs(parcels []archivedSession, left []omission) ([]omission, error) {
 	for n := range parcels {
 		d := &parcels[n]
 		var whole []store.Image
@@ -154,17 +154,17 @@ func (e *Host) addBlobs(parcels []archivedSession, left []omission) ([]omission,
 	return left, nil
 }
 
-func (e *Host) blob(sum string) ([]byte, error) {
-	if e.cfg.BlobConfig.Blobs == nil {
+func (e hostArchives) blob(sum string) ([]byte, error) {
+	if e.cfg.Storage.Blobs == nil {
 		return nil, perdure.NotFound
 	}
-	return e.cfg.BlobConfig.Blobs.Get(sum)
+	return e.cfg.Storage.Blobs.Get(sum)
 }
 
 // omissions lists what belongs to sessions but is not part of their archive: secrets, which are
 // encrypted for one data directory; external resources; files in a host directory; and images that
 // a fork shares with its source.
-func (e *Host) omissions(r store.Reader, dumps []store.SessionDump) (left []omission, err error) {
+func (e hostArchives) omissions(r store.Reader, dumps []store.SessionDump) (left []omission, err error) {
 	for _, d := range dumps {
 		id := d.Session.ID
 		add := func(kind, name string) { left = append(left, omission{kind, name, id}) }
@@ -202,11 +202,11 @@ func (e *Host) omissions(r store.Reader, dumps []store.SessionDump) (left []omis
 }
 
 // usesHostDir reports whether the files of a session are in a host directory.
-func (e *Host) usesHostDir(id perdure.SessionID) bool {
-	if e.cfg.Files == nil {
+func (e hostArchives) usesHostDir(id perdure.SessionID) bool {
+	if e.cfg.Ports.Files == nil {
 		return false
 	}
-	files, _ := e.cfg.Files(id)
+	files, _ := e.cfg.Ports.Files(id)
 	_, ours := files.(*sessionfile.Files)
 	return files != nil && !ours
 }
@@ -237,7 +237,7 @@ func inheritedImages(r store.Reader, fork store.Session, left []omission) ([]omi
 // created. A crash in between leaves files without a session, which are collected later. undo
 // removes the databases if the sessions are not created. The caller holds e.making. Conflict: one
 // of the sessions exists.
-func (e *Host) restoreOutsideStore(ctx context.Context, parcels []archivedSession) (undo func(), err error) {
+func (e hostArchives) restoreOutsideStore(ctx context.Context, parcels []archivedSession) (undo func(), err error) {
 	var ids []perdure.SessionID
 	for _, p := range parcels {
 		if there, err := e.sessionExists(ctx, p.Session.ID); err != nil || there {
@@ -247,7 +247,7 @@ func (e *Host) restoreOutsideStore(ctx context.Context, parcels []archivedSessio
 	undo = func() { e.removeDatabases(ids) }
 	for n := range parcels {
 		p := &parcels[n]
-		if sql := e.cfg.BlobConfig.SQL; sql != nil {
+		if sql := e.cfg.Storage.SQL; sql != nil {
 			ids = append(ids, p.Session.ID)
 			err = sql.Restore(ctx, p.Session.ID, p.databases)
 		} else if len(p.databases) > 0 {
@@ -255,8 +255,8 @@ func (e *Host) restoreOutsideStore(ctx context.Context, parcels []archivedSessio
 				perdure.Unavailable, p.Session.ID)
 		}
 		for i := range p.Images {
-			if err == nil && e.cfg.BlobConfig.Blobs != nil && len(p.Images[i].Data) > store.MaxInlineImageBytes {
-				_, err = e.cfg.BlobConfig.Blobs.Put(p.Images[i].Data)
+			if err == nil && e.cfg.Storage.Blobs != nil && len(p.Images[i].Data) > store.MaxInlineImageBytes {
+				_, err = e.cfg.Storage.Blobs.Put(p.Images[i].Data)
 				p.Images[i].Blob, p.Images[i].Data = true, nil
 			}
 		}
@@ -275,7 +275,7 @@ func conflictIfExists(there bool, id perdure.SessionID) error {
 	return fmt.Errorf("%w: session %s already exists", perdure.Conflict, id)
 }
 
-func (e *Host) sessionExists(ctx context.Context, id perdure.SessionID) (there bool, err error) {
+func (e hostArchives) sessionExists(ctx context.Context, id perdure.SessionID) (there bool, err error) {
 	err = e.view(ctx, func(r store.Reader) error {
 		_, err := r.Sessions().Get(id)
 		there = err == nil
@@ -289,13 +289,13 @@ func (e *Host) sessionExists(ctx context.Context, id perdure.SessionID) (there b
 
 // removeDatabases removes the databases of sessions that were not created. If it cannot check
 // whether a session exists, the databases stay.
-func (e *Host) removeDatabases(ids []perdure.SessionID) {
+func (e hostArchives) removeDatabases(ids []perdure.SessionID) {
 	ctx, cancel := context.WithTimeout(context.Background(), undoTime)
 	defer cancel()
 	for _, id := range ids {
 		there, err := e.sessionExists(ctx, id)
 		if err == nil && !there {
-			err = e.cfg.BlobConfig.SQL.Remove(ctx, id)
+			err = e.cfg.Storage.SQL.Remove(ctx, id)
 		}
 		if err != nil {
 			e.cfg.Log.Warn("databases of a session that was not created may remain", "session", id, "error", err)

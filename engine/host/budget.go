@@ -82,7 +82,7 @@ func (e hostBudgets) Set(ctx context.Context, b budget.Budget, by string) (set b
 }
 
 // auditBudget adds an entry to the audit log of the budget's org.
-func (e *Host) auditBudget(tx store.Tx, b budget.Budget, action, by string) error {
+func (e hostBudgets) auditBudget(tx store.Tx, b budget.Budget, action, by string) error {
 	org, plain := b.Subject.Plain()
 	if b.Scope == budget.Session {
 		row, err := tx.Sessions().Get(perdure.SessionID(b.Subject.ID))
@@ -99,7 +99,7 @@ func (e *Host) auditBudget(tx store.Tx, b budget.Budget, action, by string) erro
 
 // updatedAccount returns the account of a budget with new settings. Its counted and reserved
 // amounts stay.
-func (e *Host) updatedAccount(tx store.Tx, b budget.Budget) (budget.Account, error) {
+func (e hostBudgets) updatedAccount(tx store.Tx, b budget.Budget) (budget.Account, error) {
 	now := tx.Now()
 	found, err := tx.Budgets().List(store.BudgetFilter{ID: b.ID})
 	if err != nil {
@@ -228,7 +228,7 @@ func (e *Host) ResumeHalted(ctx context.Context) {
 		warn("budget-stopped sessions not checked", "error", err)
 	}
 	for _, id := range ready {
-		if err := e.resume(ctx, id, "runtime"); err != nil && !errors.Is(err, perdure.Conflict) {
+		if err := (hostSessions{e}).resume(ctx, id, "runtime"); err != nil && !errors.Is(err, perdure.Conflict) {
 			warn("budget-stopped session not resumed", "session", id, "error", err)
 		}
 	}
@@ -258,7 +258,7 @@ func (e *Host) mayResume(r store.Reader, h store.BudgetHalt) (bool, error) {
 // budget that does not allow it to continue. If the budget allows it by now, for example because a
 // new period has begun, the schedule fires: the fire wakes the driver, and the driver resumes the
 // session (SC21).
-func (e *Host) skipIfPaused(r store.Reader, s perdure.Schedule, step perdure.ScheduleStep) (perdure.ScheduleStep, error) {
+func (tk *Timekeeper) skipIfPaused(r store.Reader, s perdure.Schedule, step perdure.ScheduleStep) (perdure.ScheduleStep, error) {
 	if step.Outcome != perdure.Fired {
 		return step, nil
 	}
@@ -269,14 +269,14 @@ func (e *Host) skipIfPaused(r store.Reader, s perdure.Schedule, step perdure.Sch
 	if err != nil || row.Status != perdure.SessionPaused {
 		return step, err
 	}
-	session, err := e.effects.Fold(r, s.Session)
+	session, err := tk.e.effects.Fold(r, s.Session)
 	if err == nil && session.Paused != nil {
 		return s.SkippedForBudget(step, "its session is paused "+pausedBy(session.Paused)), nil
 	}
 	if err != nil || session.Halt == nil { // nil: the driver has resumed it but not updated the row yet
 		return step, err
 	}
-	may, err := e.meter.MayResume(r, session)
+	may, err := tk.e.meter.MayResume(r, session)
 	if err == nil && !may {
 		step = s.SkippedForBudget(step, "its session is paused: "+session.Halt.Why)
 	}

@@ -147,7 +147,7 @@ func (e hostTasks) CancelWhere(ctx context.Context, o engine.BulkCancel) (engine
 
 // cancelMany cancels the tasks, many at once, until ctx ends. The youngest come first: otherwise
 // queued tasks would start in the slots of the cancelled ones.
-func (e *Host) cancelMany(ctx context.Context, b *bulk, tasks []perdure.TaskID, wish taskrecord.CancelIntent) {
+func (e hostTasks) cancelMany(ctx context.Context, b *bulk, tasks []perdure.TaskID, wish taskrecord.CancelIntent) {
 	next := make(chan perdure.TaskID)
 	var group sync.WaitGroup
 	for range min(bulkWorkers, len(tasks)) {

@@ -65,7 +65,7 @@ func describeTool(t tool.Tool) engine.Tool {
 }
 
 // Call runs a pure or idempotent tool once, outside any session. Nothing is claimed, so a tool
-// scheduleOf class at_most_once is refused.
+// of class at_most_once is refused.
 func (e hostTools) Call(ctx context.Context, name string, args json.RawMessage) (perdure.ToolResult, error) {
 	t, ok := e.cfg.Tools.Get(name)
 	if !ok {
@@ -89,11 +89,11 @@ func (e hostTools) Call(ctx context.Context, name string, args json.RawMessage) 
 }
 
 // runOutsideSession validates and runs a call without a session.
-func (e *Host) runOutsideSession(ctx context.Context, call tool.Call) (tool.Result, error) {
+func (e hostTools) runOutsideSession(ctx context.Context, call tool.Call) (tool.Result, error) {
 	if fault := e.cfg.Tools.Validate(call.Tool, call.Args); fault != nil {
 		return *fault, nil
 	}
 	return e.cfg.Tools.Execute(ctx, call, tool.Env{
-		Registry: e.cfg.Tools, Egress: e.cfg.Egress, Trace: telemetry.TraceParent(ctx),
+		Registry: e.cfg.Tools, Egress: e.cfg.Ports.Egress, Trace: telemetry.TraceParent(ctx),
 	})
 }

@@ -41,65 +41,71 @@ type Cleanup struct {
 	// nil: the store's connections are used. It must be safe for concurrent use.
 	ConnectionOf func(ctx context.Context, owner, provider string) (string, error)
 
-	CleanupInterval time.Duration // the interval between passes; 0: 30 s
-	CleanupClaim    time.Duration // after which an unfinished cleanup is repeated; a cleaner has half of it; 0: 10 min
-	CleanupAttempts int           // after which a person must act; 0: 10
-	CleanupPage     int           // leases that are cleaned up at once; 0: 8
+	Interval time.Duration // the interval between passes; 0: 30 s
+	Claim    time.Duration // after which an unfinished cleanup is repeated; a cleaner has half of it; 0: 10 min
+	Attempts int           // after which a person must act; 0: 10
+	Page     int           // leases that are cleaned up at once; 0: 8
 }
 
 func (c Cleanup) withDefaults() Cleanup {
-	if c.CleanupInterval <= 0 {
-		c.CleanupInterval = defaultCleanupScan
+	if c.Interval <= 0 {
+		c.Interval = defaultCleanupScan
 	}
-	if c.CleanupClaim <= 0 {
-		c.CleanupClaim = defaultCleanupClaim
+	if c.Claim <= 0 {
+		c.Claim = defaultCleanupClaim
 	}
-	if c.CleanupAttempts <= 0 {
-		c.CleanupAttempts = defaultCleanupAttempts
+	if c.Attempts <= 0 {
+		c.Attempts = defaultCleanupAttempts
 	}
-	if c.CleanupPage <= 0 {
-		c.CleanupPage = defaultCleanupPage
+	if c.Page <= 0 {
+		c.Page = defaultCleanupPage
 	}
 	return c
 }
 
+// Cleaner removes leased resources. It is safe for concurrent use.
+type Cleaner struct{ e *Host }
+
+// Cleaner returns what removes leased resources.
+func (e *Host) Cleaner() Cleaner { return Cleaner{e} }
+
 // Clean is one pass of the cleanup of leased resources: it claims the expired leases by provider
 // and page, until none are left.
-func (e *Host) Clean(ctx context.Context, stale time.Duration) error {
+func (cl Cleaner) Clean(ctx context.Context, stale time.Duration) error {
 	var errs []error
-	for _, provider := range slices.Sorted(maps.Keys(e.cfg.Cleaners)) {
+	for _, provider := range slices.Sorted(maps.Keys(cl.e.cfg.Cleanup.Cleaners)) {
 		due := store.LeaseDue{
-			Provider: provider, MaxAttempts: e.cfg.CleanupAttempts, StaleAfter: stale, Limit: e.cfg.CleanupPage,
+			Provider: provider, MaxAttempts: cl.e.cfg.Cleanup.Attempts, StaleAfter: stale, Limit: cl.e.cfg.Cleanup.Page,
 		}
 		for ctx.Err() == nil {
-			page, err := sessionport.ClaimLeases(ctx, e.cfg.Store, due)
+			page, err := sessionport.ClaimLeases(ctx, cl.e.cfg.Store, due)
 			if err != nil {
 				errs = append(errs, err)
 			}
 			if len(page) == 0 {
 				break
 			}
-			e.cleanPage(ctx, page)
-			due.StaleAfter = e.cfg.CleanupClaim // from now on the claims are this engine's own
+			cl.cleanPage(ctx, page)
+			due.StaleAfter = cl.e.cfg.Cleanup.Claim // from now on the claims are this engine's own
 		}
 	}
 	return errors.Join(errs...)
 }
 
 // cleanPage cleans up a page of claimed leases at once, and waits for all of them.
-func (e *Host) cleanPage(ctx context.Context, page []perdure.Lease) {
+func (cl Cleaner) cleanPage(ctx context.Context, page []perdure.Lease) {
 	var all sync.WaitGroup
 	for _, l := range page {
-		all.Go(func() { e.cleanLease(ctx, l) })
+		all.Go(func() { cl.cleanLease(ctx, l) })
 	}
 	all.Wait()
 }
 
 // cleanLease cleans up one leased resource and records the result. If the engine stops in the
 // meantime, nothing is recorded; the claim is taken over by the next start, or when it is stale.
-func (e *Host) cleanLease(ctx context.Context, l perdure.Lease) {
-	last := l.Attempts >= e.cfg.CleanupAttempts
-	err := e.runCleaner(ctx, l)
+func (cl Cleaner) cleanLease(ctx context.Context, l perdure.Lease) {
+	last := l.Attempts >= cl.e.cfg.Cleanup.Attempts
+	err := cl.runCleaner(ctx, l)
 	if ctx.Err() != nil && err != nil {
 		return
 	}
@@ -109,20 +115,20 @@ func (e *Host) cleanLease(ctx context.Context, l perdure.Lease) {
 	}
 	rest, stop := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer stop()
-	_, failure := sessionport.EndCleanup(rest, e.cfg.Store, end, last)
+	_, failure := sessionport.EndCleanup(rest, cl.e.cfg.Store, end, last)
 	if l.Session != "" && (l.Attempts == 1 || err == nil || last) {
-		e.scheduler.Wake(l.Session) // its driver reads the new event
+		cl.e.scheduler.Wake(l.Session) // its driver reads the new event
 	}
 	switch {
 	case errors.Is(failure, perdure.Lost):
-		e.cfg.Log.Info("lease renewed or released during its cleanup", "lease", l.ID)
+		cl.e.cfg.Log.Info("lease renewed or released during its cleanup", "lease", l.ID)
 	case failure != nil:
-		e.cfg.Log.Warn("cleanup result not recorded", "lease", l.ID, "error", failure)
+		cl.e.cfg.Log.Warn("cleanup result not recorded", "lease", l.ID, "error", failure)
 	case err != nil && last:
-		e.cfg.Log.Error("cleanup failed for the last time; remove the resource, then lease or release it",
+		cl.e.cfg.Log.Error("cleanup failed for the last time; remove the resource, then lease or release it",
 			"lease", l.ID, "provider", l.Provider, "attempts", l.Attempts, "error", err)
 	case err != nil:
-		e.cfg.Log.Warn("cleanup failed, will retry",
+		cl.e.cfg.Log.Warn("cleanup failed, will retry",
 			"lease", l.ID, "provider", l.Provider, "attempts", l.Attempts, "error", err)
 	}
 }
@@ -132,23 +138,23 @@ var errNoAttemptEnded = errors.New("no cleanup attempt ended: check the cleaner"
 
 // runCleaner calls the cleaner of a lease, with access to the connection of its owner. The error
 // contains no secrets (RS6).
-func (e *Host) runCleaner(ctx context.Context, l perdure.Lease) (err error) {
-	if l.Attempts > e.cfg.CleanupAttempts {
+func (cl Cleaner) runCleaner(ctx context.Context, l perdure.Lease) (err error) {
+	if l.Attempts > cl.e.cfg.Cleanup.Attempts {
 		return errNoAttemptEnded
 	}
 	secrets := redact.NewSet() // the tokens passed to the cleaner
 	token := func(ctx context.Context) (string, error) {
-		found, err := e.connectionToken(ctx, l)
+		found, err := cl.connectionToken(ctx, l)
 		if err == nil {
 			secrets.Add(found)
 		}
 		return found, err
 	}
-	ctx, stop := context.WithTimeout(ctx, e.cfg.CleanupClaim/2)
+	ctx, stop := context.WithTimeout(ctx, cl.e.cfg.Cleanup.Claim/2)
 	defer stop()
 	defer func() {
 		if p := recover(); p != nil {
-			e.cfg.Log.Error("cleaner panicked", "lease", l.ID,
+			cl.e.cfg.Log.Error("cleaner panicked", "lease", l.ID,
 				"panic", secrets.Mask(fmt.Sprint(p)), "stack", secrets.Mask(string(debug.Stack())))
 			err = errors.New("the cleaner panicked")
 		}
@@ -156,23 +162,23 @@ func (e *Host) runCleaner(ctx context.Context, l perdure.Lease) (err error) {
 			err = errors.New(withoutSecrets(err.Error(), secrets))
 		}
 	}()
-	return e.cfg.Cleaners[l.Provider].Clean(ctx, l, token)
+	return cl.e.cfg.Cleanup.Cleaners[l.Provider].Clean(ctx, l, token)
 }
 
 // connectionToken returns the token of the connection that created a resource. NotFound: there is
 // none.
-func (e *Host) connectionToken(ctx context.Context, l perdure.Lease) (string, error) {
+func (cl Cleaner) connectionToken(ctx context.Context, l perdure.Lease) (string, error) {
 	none := fmt.Errorf("%w: %q is not connected to %s", perdure.NotFound, l.Owner, l.Provider)
 	if l.Owner == "" {
 		return "", none
 	}
 	var found string
 	var err error
-	if look := e.cfg.ConnectionOf; look != nil {
+	if look := cl.e.cfg.Cleanup.ConnectionOf; look != nil {
 		found, err = look(engine.WithOwner(ctx, engine.Owner{Org: cmp.Or(l.Org, budget.DefaultOrg), User: l.Owner}),
 			l.Owner, l.Provider)
 	} else {
-		found, err = e.ports(e.cfg).ConnectionOf(ctx, l.Org, l.Owner, l.Provider)
+		found, err = cl.e.ports(cl.e.cfg).ConnectionOf(ctx, l.Org, l.Owner, l.Provider)
 	}
 	if err == nil && found == "" {
 		err = none
@@ -203,17 +209,17 @@ func cleanupPause(attempts int) time.Duration {
 }
 
 // PruneLeases removes leases that were released before the retention period (RS4).
-func (e *Host) PruneLeases(ctx context.Context) {
+func (cl Cleaner) PruneLeases(ctx context.Context) {
 	for {
 		var n int
-		err := e.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
-			n, err = tx.Resources().PruneLeases(tx.Now().Add(-e.cfg.Retention), e.cfg.PruneBatch)
+		err := cl.e.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
+			n, err = tx.Resources().PruneLeases(tx.Now().Add(-cl.e.cfg.Timing.Retention), cl.e.cfg.Limits.PruneBatch)
 			return err
 		})
 		if err != nil && ctx.Err() == nil {
-			e.cfg.Log.Warn("released leases not pruned, will retry", "worker", e.worker, "error", err)
+			cl.e.cfg.Log.Warn("released leases not pruned, will retry", "worker", cl.e.worker, "error", err)
 		}
-		if err != nil || n < e.cfg.PruneBatch {
+		if err != nil || n < cl.e.cfg.Limits.PruneBatch {
 			return
 		}
 	}

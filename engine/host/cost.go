@@ -57,7 +57,7 @@ func (e hostBudgets) Costs(ctx context.Context, q engine.CostQuery) (engine.Cost
 }
 
 // tallySession adds a journal. A session that is deleted in the meantime adds nothing more.
-func (e *Host) tallySession(ctx context.Context, t *tally, id perdure.SessionID) error {
+func (e hostBudgets) tallySession(ctx context.Context, t *tally, id perdure.SessionID) error {
 	t.agent, t.requestedModel, t.startedBy = "", "", turnSchedule{scheduleOf: map[string]perdure.ScheduleID{}}
 	for after := int64(0); ; {
 		events, err := store.Read(ctx, e.cfg.Store, func(r store.Reader) ([]perdure.Event, error) {

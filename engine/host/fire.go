@@ -15,19 +15,28 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
+// Timekeeper fires the schedules whose time has come. One goroutine at a time uses it.
+type Timekeeper struct {
+	e    *Host
+	late map[perdure.ScheduleID]perdure.Fire // late fires that may be running (SC20)
+}
+
+// Timekeeper returns what fires schedules.
+func (e *Host) Timekeeper() *Timekeeper { return e.timekeeper }
+
 // Rearm recomputes the next fire of every schedule, because the time zone data may have changed
 // (SC12).
-func (e *Host) Rearm(ctx context.Context) error {
+func (tk *Timekeeper) Rearm(ctx context.Context) error {
 	var last perdure.ScheduleID
 	for {
-		page, err := store.Read(ctx, e.cfg.Store, func(r store.Reader) ([]perdure.Schedule, error) {
+		page, err := store.Read(ctx, tk.e.cfg.Store, func(r store.Reader) ([]perdure.Schedule, error) {
 			return r.Schedules().List(store.ScheduleFilter{After: last, Limit: zoneCheckPage})
 		})
 		if err != nil || len(page) == 0 {
 			return err
 		}
 		for _, s := range page {
-			if err := e.rearmOne(ctx, s); err != nil {
+			if err := tk.rearmOne(ctx, s); err != nil {
 				return err
 			}
 		}
@@ -35,19 +44,19 @@ func (e *Host) Rearm(ctx context.Context) error {
 	}
 }
 
-func (e *Host) rearmOne(ctx context.Context, s perdure.Schedule) error {
+func (tk *Timekeeper) rearmOne(ctx context.Context, s perdure.Schedule) error {
 	if !s.Enabled {
 		return nil
 	}
 	timing, err := timingOf(s)
 	if err != nil {
-		e.cfg.Log.Error("invalid schedule", "schedule", s.ID, "error", err)
+		tk.e.cfg.Log.Error("invalid schedule", "schedule", s.ID, "error", err)
 		return nil
 	}
 	if now := s.Rearm(timing); now.NextAt.Equal(s.NextAt) {
 		return nil
 	}
-	return e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+	return tk.e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		s, err := taskrecord.LockSchedule(tx, "", s.ID)
 		if errors.Is(err, perdure.NotFound) {
 			return nil
@@ -69,28 +78,28 @@ type dueFire struct {
 // first. At most CatchupParallel late fires run at once (SC20). It repeats until nothing is due,
 // and returns the time of the next check by this machine's clock; zero: nothing is planned. One
 // goroutine at a time calls it.
-func (e *Host) FireDue(ctx context.Context) (next time.Time, err error) {
+func (tk *Timekeeper) FireDue(ctx context.Context) (next time.Time, err error) {
 	for {
-		found, err := e.findDue(ctx)
+		found, err := tk.findDue(ctx)
 		if err != nil {
 			return found.next, err
 		}
 		for _, id := range found.stop {
-			if _, err := e.Tasks().Cancel(ctx, id, "schedule", "replaced by the next fire"); err != nil {
+			if _, err := tk.e.Tasks().Cancel(ctx, id, "schedule", "replaced by the next fire"); err != nil {
 				return found.next, err
 			}
 		}
-		late := found.late[:min(len(found.late), e.cfg.CatchupParallel-len(e.late))]
+		late := found.late[:min(len(found.late), tk.e.cfg.Timekeeping.CatchupParallel-len(tk.late))]
 		if len(found.onTime)+len(late) == 0 {
 			return found.next, nil
 		}
-		if err := e.fireAll(ctx, append(found.onTime, late...)); err != nil {
+		if err := tk.fireAll(ctx, append(found.onTime, late...)); err != nil {
 			return found.next, err
 		}
 	}
 }
 
-// dueNow is the result of look.
+// dueNow is the result of findDue.
 type dueNow struct {
 	onTime, late []dueFire
 	stop         []perdure.TaskID // tasks of previous fires to replace
@@ -99,28 +108,28 @@ type dueNow struct {
 
 // findDue finds the due schedules and the time of the next one. It includes late ones only while
 // another late fire may run.
-func (e *Host) findDue(ctx context.Context) (found dueNow, err error) {
-	err = e.view(ctx, func(r store.Reader) error {
+func (tk *Timekeeper) findDue(ctx context.Context) (found dueNow, err error) {
+	err = tk.e.view(ctx, func(r store.Reader) error {
 		found = dueNow{}
-		if err := e.dropEndedLate(r); err != nil {
+		if err := tk.dropEndedLate(r); err != nil {
 			return err
 		}
-		grace := r.Now().Add(-e.cfg.Schedules.Grace)
-		if err := e.findDueBetween(r, grace, r.Now().AddDate(100, 0, 0), &found); err != nil {
+		grace := r.Now().Add(-tk.e.cfg.Timekeeping.Schedules.Grace)
+		if err := tk.findDueBetween(r, grace, r.Now().AddDate(100, 0, 0), &found); err != nil {
 			return err
 		}
-		if len(e.late) >= e.cfg.CatchupParallel {
+		if len(tk.late) >= tk.e.cfg.Timekeeping.CatchupParallel {
 			found.next = earlier(found.next, time.Now().Add(minTimerWait))
 			return nil
 		}
-		return e.findDueBetween(r, time.Time{}, grace, &found)
+		return tk.findDueBetween(r, time.Time{}, grace, &found)
 	})
 	return found, err
 }
 
 // findDueBetween adds the schedules due in (after, by]. It reads one page, or more pages as long as
 // every schedule read only waits.
-func (e *Host) findDueBetween(r store.Reader, after, by time.Time, found *dueNow) error {
+func (tk *Timekeeper) findDueBetween(r store.Reader, after, by time.Time, found *dueNow) error {
 	offset := time.Since(r.Now()) // between the store's clock and this machine's
 	seen := 0
 	for limit := duePage; ; limit *= 2 {
@@ -134,12 +143,12 @@ func (e *Host) findDueBetween(r store.Reader, after, by time.Time, found *dueNow
 				found.next = earlier(found.next, s.DueAt().Add(offset))
 				return nil
 			}
-			d, err := e.stepOf(r, s)
+			d, err := tk.stepOf(r, s)
 			if err != nil {
 				return err
 			}
 			does = does || d.step.Outcome != ""
-			e.addDue(r, d, offset, found)
+			tk.addDue(r, d, offset, found)
 		}
 		if seen = len(page); seen < limit || does {
 			return nil
@@ -147,8 +156,8 @@ func (e *Host) findDueBetween(r store.Reader, after, by time.Time, found *dueNow
 	}
 }
 
-// addDue adds one schedule to the result of look.
-func (e *Host) addDue(r store.Reader, d dueFire, offset time.Duration, found *dueNow) {
+// addDue adds one schedule to the result of findDue.
+func (tk *Timekeeper) addDue(r store.Reader, d dueFire, offset time.Duration, found *dueNow) {
 	switch {
 	case d.step.Late && d.step.Outcome == perdure.Fired:
 		found.late = append(found.late, d)
@@ -159,7 +168,7 @@ func (e *Host) addDue(r store.Reader, d dueFire, offset time.Duration, found *du
 		if d.s.NextAt.After(r.Now()) {
 			found.next = earlier(found.next, d.s.NextAt.Add(offset))
 		}
-		if id, ok := e.taskToReplace(r, d.s); ok {
+		if id, ok := tk.taskToReplace(r, d.s); ok {
 			found.stop = append(found.stop, id)
 		}
 	}
@@ -173,23 +182,23 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // stepOf computes the current step of a schedule. An invalid schedule has none.
-func (e *Host) stepOf(r store.Reader, s perdure.Schedule) (dueFire, error) {
+func (tk *Timekeeper) stepOf(r store.Reader, s perdure.Schedule) (dueFire, error) {
 	d := dueFire{s: s}
 	timing, err := timingOf(s)
 	if err != nil {
-		e.cfg.Log.Error("invalid schedule", "schedule", s.ID, "error", err)
+		tk.e.cfg.Log.Error("invalid schedule", "schedule", s.ID, "error", err)
 		return d, nil
 	}
 	busy, _, err := previousFire(r, s)
 	if err == nil {
-		d.step, err = e.skipIfPaused(r, s, s.Step(timing, r.Now(), busy, e.cfg.Schedules))
+		d.step, err = tk.skipIfPaused(r, s, s.Step(timing, r.Now(), busy, tk.e.cfg.Timekeeping.Schedules))
 	}
 	return d, err
 }
 
 // taskToReplace returns the task of the previous fire that has to end for the next one, unless its
 // cancel is requested already.
-func (e *Host) taskToReplace(r store.Reader, s perdure.Schedule) (perdure.TaskID, bool) {
+func (tk *Timekeeper) taskToReplace(r store.Reader, s perdure.Schedule) (perdure.TaskID, bool) {
 	if s.Overlap != perdure.OverlapReplace || s.QueuedNominal.IsZero() {
 		return "", false
 	}
@@ -203,8 +212,8 @@ func (e *Host) taskToReplace(r store.Reader, s perdure.Schedule) (perdure.TaskID
 
 // dropEndedLate drops the late fires that have ended. It also drops those that only wait for a
 // person, because they would block all other late fires.
-func (e *Host) dropEndedLate(r store.Reader) error {
-	for id, f := range e.late {
+func (tk *Timekeeper) dropEndedLate(r store.Reader) error {
+	for id, f := range tk.late {
 		busy, _, err := fireStatus(r, f)
 		if err != nil && !errors.Is(err, perdure.NotFound) {
 			return err
@@ -217,14 +226,14 @@ func (e *Host) dropEndedLate(r store.Reader) error {
 			busy = !waits
 		}
 		if !busy {
-			delete(e.late, id)
+			delete(tk.late, id)
 		}
 	}
 	return nil
 }
 
 // fireAll fires schedules concurrently, so that their commits share a sync.
-func (e *Host) fireAll(ctx context.Context, all []dueFire) error {
+func (tk *Timekeeper) fireAll(ctx context.Context, all []dueFire) error {
 	errs, places := make([]error, len(all)), make(chan struct{}, firesAtOnce) // capacity: commits at once
 	fires := make([]perdure.Fire, len(all))
 	var group sync.WaitGroup
@@ -233,16 +242,16 @@ func (e *Host) fireAll(ctx context.Context, all []dueFire) error {
 		group.Go(func() {
 			defer func() { <-places }()
 			again := func(r store.Reader, s perdure.Schedule, _ time.Time) (perdure.ScheduleStep, error) {
-				now, err := e.stepOf(r, s)
+				now, err := tk.stepOf(r, s)
 				return now.step, err
 			}
-			fires[i], errs[i] = e.fire(ctx, d.s, d.step, again)
+			fires[i], errs[i] = tk.fire(ctx, d.s, d.step, again)
 		})
 	}
 	group.Wait()
 	for i, d := range all {
 		if d.step.Late && fires[i].Outcome == perdure.Fired {
-			e.late[d.s.ID] = fires[i]
+			tk.late[d.s.ID] = fires[i]
 		}
 	}
 	return errors.Join(errs...)
@@ -251,24 +260,24 @@ func (e *Host) fireAll(ctx context.Context, all []dueFire) error {
 // fire takes a step in one commit (SC15): the row of the nominal time, the next fire, the task or
 // message, and the events. again recomputes the step within the commit; if it differs from want,
 // fire does nothing.
-func (e *Host) fire(
+func (tk *Timekeeper) fire(
 	ctx context.Context, s perdure.Schedule, want perdure.ScheduleStep,
 	again func(store.Reader, perdure.Schedule, time.Time) (perdure.ScheduleStep, error),
 ) (fire perdure.Fire, err error) {
 	var run *schedule.Run
 	if want.Outcome == perdure.Fired && s.Action.Tool != "" {
-		if run, err = e.effects.Schedules().Plan(ctx, s, want.Nominal); err != nil {
+		if run, err = tk.e.effects.Schedules().Plan(ctx, s, want.Nominal); err != nil {
 			if errors.Is(err, perdure.NotFound) {
 				return fire, nil // the session was deleted
 			}
 			return fire, err
 		}
 	}
-	err = e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+	err = tk.e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		fire = perdure.Fire{}
 		if run != nil {
 			run.Reset() // undoes an earlier run of this transaction
-			if err := e.Fence(tx.Reader()); err != nil {
+			if err := tk.e.Fence(tx.Reader()); err != nil {
 				return err
 			}
 		}
@@ -283,13 +292,13 @@ func (e *Host) fire(
 		if err != nil || step.Outcome != want.Outcome || !step.Nominal.Equal(want.Nominal) {
 			return err
 		}
-		fire, err = e.fireIn(tx, now, step, run)
+		fire, err = tk.fireIn(tx, now, step, run)
 		return err
 	})
-	if run != nil && !e.effects.Schedules().AfterCommit(ctx, run, err) && err == nil {
-		e.cfg.Log.Debug("fire started nothing", "schedule", s.ID, "nominal", want.Nominal)
+	if run != nil && !tk.e.effects.Schedules().AfterCommit(ctx, run, err) && err == nil {
+		tk.e.cfg.Log.Debug("fire started nothing", "schedule", s.ID, "nominal", want.Nominal)
 	}
-	e.scheduler.Wake(s.Session)
+	tk.e.scheduler.Wake(s.Session)
 	if err != nil {
 		return fire, fmt.Errorf("fire schedule %s for %s: %w", s.ID, want.Nominal.Format(time.RFC3339), err)
 	}
@@ -297,7 +306,7 @@ func (e *Host) fire(
 }
 
 // fireIn is the transaction of fire.
-func (e *Host) fireIn(
+func (tk *Timekeeper) fireIn(
 	tx store.Tx, s perdure.Schedule, step perdure.ScheduleStep, run *schedule.Run,
 ) (perdure.Fire, error) {
 	fire := perdure.Fire{
@@ -315,7 +324,7 @@ func (e *Host) fireIn(
 		return known, tx.Schedules().Put(next, store.ScheduleCaps{})
 	}
 	if step.Outcome == perdure.Fired {
-		if next, err = e.countPreviousFire(tx, s, next); err != nil {
+		if next, err = tk.countPreviousFire(tx, s, next); err != nil {
 			return fire, err
 		}
 		if !next.Enabled && s.Enabled && s.Cron != "" && next.Paused != "" { // this failure was one too many
@@ -326,7 +335,7 @@ func (e *Host) fireIn(
 		return fire, err
 	}
 	if step.Outcome == perdure.Fired {
-		if fire, err = e.startFire(tx, next, fire, run); err != nil {
+		if fire, err = tk.startFire(tx, next, fire, run); err != nil {
 			return fire, err
 		}
 		if fire.Outcome == perdure.SkippedBudget {
@@ -341,21 +350,21 @@ func (e *Host) fireIn(
 	if fire.Outcome == perdure.Fired {
 		fact = perdure.ScheduleFired{Fire: fire}
 	}
-	err = e.append(tx, s.Session, perdure.Event{Actor: "schedule", Task: fire.Task, Fact: fact})
+	err = tk.e.append(tx, s.Session, perdure.Event{Actor: "schedule", Task: fire.Task, Fact: fact})
 	if there {
 		err = errors.Join(err, tx.Schedules().UpdateFire(fire))
 	} else if err == nil {
 		err = tx.Schedules().AddFire(fire)
 	}
 	if err == nil && next.Type() == "oneshot" && !next.Enabled && fire.Outcome != perdure.Fired {
-		err = e.effects.Records().CloseMonitor(tx, next, cmp.Or(fire.Reason, string(fire.Outcome)))
+		err = tk.e.effects.Records().CloseMonitor(tx, next, cmp.Or(fire.Reason, string(fire.Outcome)))
 	}
 	return fire, err
 }
 
 // countPreviousFire counts the result of the previous fire's turn, because no task reports its end
 // (SC17).
-func (e *Host) countPreviousFire(tx store.Tx, s, next perdure.Schedule) (perdure.Schedule, error) {
+func (tk *Timekeeper) countPreviousFire(tx store.Tx, s, next perdure.Schedule) (perdure.Schedule, error) {
 	if s.Action.Message == "" || s.LastFire.IsZero() {
 		return next, nil
 	}
@@ -363,17 +372,17 @@ func (e *Host) countPreviousFire(tx store.Tx, s, next perdure.Schedule) (perdure
 	if err != nil || busy {
 		return next, err
 	}
-	return e.effects.Records().CountFailure(tx, next, failed, !failed)
+	return tk.e.effects.Records().CountFailure(tx, next, failed, !failed)
 }
 
 // startFire adds the task or the message of a fire. A fire without a free slot counts as failed; a
 // fire refused by a budget is skipped (SC21).
-func (e *Host) startFire(
+func (tk *Timekeeper) startFire(
 	tx store.Tx, s perdure.Schedule, fire perdure.Fire, run *schedule.Run,
 ) (perdure.Fire, error) {
 	if run != nil {
 		fire.Task = run.Task
-		err := e.effects.Schedules().Start(tx, run)
+		err := tk.e.effects.Schedules().Start(tx, run)
 		if why, refused := taskrecord.BudgetRefused(err); refused {
 			fire.Task, fire.Outcome, fire.Reason = "", perdure.SkippedBudget, why
 			return fire, nil
@@ -382,7 +391,7 @@ func (e *Host) startFire(
 			return fire, err
 		}
 		fire.Task, fire.Outcome, fire.Reason = "", perdure.FireNotStarted, err.Error()
-		if s, err = e.effects.Records().CountFailure(tx, s, true, false); err == nil {
+		if s, err = tk.e.effects.Records().CountFailure(tx, s, true, false); err == nil {
 			err = tx.Schedules().Put(s, store.ScheduleCaps{})
 		}
 		return fire, err
@@ -391,7 +400,7 @@ func (e *Host) startFire(
 	message.ID, message.At = core.NewMessageID(), tx.Now()
 	key := string(s.ID) + "@" + fire.Nominal.UTC().Format(time.RFC3339Nano)
 	fact := perdure.MessageReceived{Message: message, Mode: perdure.ModeQueue, Source: "schedule", Key: key}
-	seq, err := e.appendEvent(tx, s.Session, perdure.Event{Actor: "schedule", Fact: fact})
+	seq, err := tk.e.appendEvent(tx, s.Session, perdure.Event{Actor: "schedule", Fact: fact})
 	fire.Message, fire.Seq = message.ID, seq
 	return fire, err
 }

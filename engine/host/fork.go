@@ -40,7 +40,7 @@ func (e hostArchives) Fork(ctx context.Context, id perdure.SessionID, f engine.F
 
 // readFork reads a session and its databases as of one moment. No SQL statement of the session runs
 // in the meantime.
-func (e *Host) readFork(
+func (e hostArchives) readFork(
 	ctx context.Context, id perdure.SessionID, at int64,
 ) (from forkSource, databases []sessionsql.Copy, err error) {
 	frozen, err := e.freeze(ctx, id)
@@ -59,7 +59,7 @@ func (e *Host) readFork(
 
 // makeFork writes a fork, its databases first. It leaves the databases of an existing fork alone,
 // because that fork may have changed them.
-func (e *Host) makeFork(ctx context.Context, from forkSource, databases []sessionsql.Copy, f engine.Fork) error {
+func (e hostArchives) makeFork(ctx context.Context, from forkSource, databases []sessionsql.Copy, f engine.Fork) error {
 	e.createMu.Lock()
 	defer e.createMu.Unlock()
 	there, err := e.sessionExists(ctx, f.ID)
@@ -78,7 +78,7 @@ func (e *Host) makeFork(ctx context.Context, from forkSource, databases []sessio
 }
 
 // beginFork writes a fork in one commit: its row, its two events, its files and its values.
-func (e *Host) beginFork(tx store.Tx, from forkSource, f engine.Fork) error {
+func (e hostArchives) beginFork(tx store.Tx, from forkSource, f engine.Fork) error {
 	fact := from.forkedFact(f.Effects)
 	switch known, err := tx.Journal().Events(f.ID, 0, 2); {
 	case err != nil:

@@ -84,8 +84,7 @@ type Host struct {
 	lanesEmpty chan struct{}  // closed when the lanes have become empty during shutdown
 	work       sync.WaitGroup // model calls and preparations of drivers
 	bulks      bulks
-	// late fires that may be running (SC20); only touched in FireDue
-	late map[perdure.ScheduleID]perdure.Fire
+	timekeeper *Timekeeper
 
 	// createMu is held while a session is created whose databases are written before the session.
 	createMu sync.Mutex
@@ -112,9 +111,9 @@ func New(ctx context.Context, cfg Config, worker perdure.WorkerID, s Scheduler) 
 	if err := checkIdle(cfg); err != nil {
 		return nil, err
 	}
-	if cfg.Lease < 3*cfg.Beat { // a worker must survive two missed heartbeats
+	if cfg.Workers.Lease < 3*cfg.Workers.Beat { // a worker must survive two missed heartbeats
 		return nil, fmt.Errorf("%w configuration: Lease %s must be at least three times Beat %s",
-			perdure.Invalid, cfg.Lease, cfg.Beat)
+			perdure.Invalid, cfg.Workers.Lease, cfg.Workers.Beat)
 	}
 	observer, err := newTelemetry(&cfg)
 	if err != nil {
@@ -122,15 +121,16 @@ func New(ctx context.Context, cfg Config, worker perdure.WorkerID, s Scheduler) 
 	}
 	e := &Host{
 		cfg: cfg, scheduler: s, worker: worker, telemetry: observer, limiter: outboundOf(cfg), lanesEmpty: make(chan struct{}),
-		late: map[perdure.ScheduleID]perdure.Fire{}, meter: newMeter(cfg.Billing),
+		meter: newMeter(cfg.Billing),
 	}
-	e.lanes = dispatch.NewRunner(context.WithoutCancel(ctx), dispatch.Config{Grace: cfg.Grace, Log: cfg.Log})
+	e.timekeeper = &Timekeeper{e: e, late: map[perdure.ScheduleID]perdure.Fire{}}
+	e.lanes = dispatch.NewRunner(context.WithoutCancel(ctx), dispatch.Config{Grace: cfg.Timing.Grace, Log: cfg.Log})
 	if e.payments, err = paymentsOf(cfg); err != nil {
 		return nil, err
 	}
 	e.webhooks = e.newSender(cfg)
-	if e.cfg.Ports == nil {
-		e.cfg.Ports = sessionport.New(e.ports(cfg))
+	if e.cfg.Ports.Open == nil {
+		e.cfg.Ports.Open = sessionport.New(e.ports(cfg))
 	}
 	if e.effects, err = e.newEffects(e.cfg); err != nil {
 		return nil, err
@@ -142,21 +142,28 @@ func New(ctx context.Context, cfg Config, worker perdure.WorkerID, s Scheduler) 
 func (e *Host) newEffects(cfg Config) (*effect.Effects, error) {
 	return effect.New(core.Config{
 		Store: cfg.Store, Model: cfg.Model, Tools: cfg.Tools, BackgroundTools: background.Watching(background.Config{}),
-		Runner: e.lanes, Worker: e.worker, Files: cfg.Files, Egress: cfg.Egress, Ports: cfg.Ports,
-		Outbound: e.limiterPort(), Org: cfg.Org,
-		Meter:         e.meter,
-		MaxExecutions: cfg.MaxExecutions, NoProgress: cfg.NoProgress, ModelAttempts: cfg.ModelAttempts,
-		SlotsPerSession: cfg.PerSession, SlotsPerProcess: cfg.PerProcess, MaxDetached: cfg.PerSessionDetached,
-		EvictCap: cfg.EvictCap, QueueLength: cfg.QueueLength, Overflow: cfg.Overflow, DeferAbove: cfg.DeferAbove,
-		SoftBudget: cfg.SoftBudget, StallTimeout: cfg.StallTimeout, Agents: cfg.Agents,
-		SubagentDepth: cfg.SubagentDepth, SubagentsLive: cfg.SubagentsLive, SubagentsTotal: cfg.SubagentsTotal,
-		ApprovalExpiry: cfg.ApprovalExpiry, ScheduleFailures: cfg.Schedules.MaxFailures, Route: cfg.Route,
-		Permit: cfg.Permit, Hooks: cfg.Hooks, Grace: cfg.Grace, CheckpointBytes: cfg.CheckpointBytes,
-		CheckpointTime: cfg.CheckpointTime, Guardrails: cfg.Guards, Telemetry: e.telemetry, Log: cfg.Log,
-		Wake: e.scheduler.Wake, SlotFreed: e.scheduler.StartQueued, Activity: e.reportActivity,
-		EngineRunning: e.scheduler.Running, Stopping: e.scheduler.Stopping, Shared: cfg.Shared,
-		LeaseHeld: e.scheduler.LeaseHeld, Schedule: e.createSchedule,
+		Runner: e.lanes, Worker: e.worker, Scheduler: effectScheduler{e.scheduler, e},
+		Limits: cfg.Limits, Timing: cfg.Timing, Policies: cfg.Policies, Ports: cfg.Ports,
+		Outbound: e.limiterPort(), Org: cfg.Org, Agents: cfg.Catalogue.Agents,
+		ScheduleFailures: cfg.Timekeeping.Schedules.MaxFailures,
+		Meter:            e.meter, Telemetry: e.telemetry, Log: cfg.Log, Shared: cfg.Workers.Shared,
 	})
+}
+
+// effectScheduler is the scheduler with what the host itself does for the effects.
+type effectScheduler struct {
+	Scheduler
+	e *Host
+}
+
+// ReportActivity implements core.Scheduler.
+func (s effectScheduler) ReportActivity(id perdure.SessionID) { s.e.reportActivity(id) }
+
+// CreateSchedule implements core.Scheduler.
+func (s effectScheduler) CreateSchedule(
+	ctx context.Context, made perdure.Schedule, by *core.ScheduleCall,
+) (perdure.Schedule, error) {
+	return hostSchedules{s.e}.createSchedule(ctx, made, by)
 }
 
 // Config returns the configuration with its defaults filled in. Its store and models report to the
@@ -195,7 +202,7 @@ func (e *Host) Heartbeat(ctx context.Context) error {
 		if err := e.Fence(tx.Reader()); err != nil {
 			return err
 		}
-		beat, err = tx.Workers().Renew(e.worker, e.cfg.Lease)
+		beat, err = tx.Workers().Renew(e.worker, e.cfg.Workers.Lease)
 		return err
 	})
 	if err != nil {
@@ -207,7 +214,7 @@ func (e *Host) Heartbeat(ctx context.Context) error {
 
 // Fence returns Lost if the store is shared and the worker's lease has expired in it (TK8).
 func (e *Host) Fence(r store.Reader) error {
-	if !e.cfg.Shared {
+	if !e.cfg.Workers.Shared {
 		return nil
 	}
 	return e.effects.LeaseHolds(r)

@@ -116,7 +116,7 @@ func (e *Host) receive(ctx context.Context, in input) (done received, err error)
 			Fact: perdure.MessageReceived{Message: message, Mode: mode, Source: "user", Key: in.key},
 		})
 		if err == nil {
-			done.status, err = e.endHaltIfAllowed(tx, in.session)
+			done.status, err = hostSessions{e}.endHaltIfAllowed(tx, in.session)
 		}
 		return err
 	})

@@ -60,7 +60,7 @@ func (e hostSessions) Resume(ctx context.Context, id perdure.SessionID, by strin
 
 // appendAndSaveStatus appends an event of a person and updates the status in the session's row at
 // once, because a paused session may have no driver to do that.
-func (e *Host) appendAndSaveStatus(tx store.Tx, id perdure.SessionID, by string, fact perdure.Fact) error {
+func (e hostSessions) appendAndSaveStatus(tx store.Tx, id perdure.SessionID, by string, fact perdure.Fact) error {
 	if err := e.append(tx, id, perdure.Event{Actor: by, Fact: fact}); err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (e *Host) appendAndSaveStatus(tx store.Tx, id perdure.SessionID, by string,
 }
 
 // foldIn returns the session within a transaction. NotFound: no such session.
-func (e *Host) foldIn(r store.Reader, id perdure.SessionID) (*perdure.Session, error) {
+func (e hostSessions) foldIn(r store.Reader, id perdure.SessionID) (*perdure.Session, error) {
 	if _, err := r.Sessions().Get(id); err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (e *Host) foldIn(r store.Reader, id perdure.SessionID) (*perdure.Session, e
 
 // resume ends the halt of a session if its budget allows it to continue, and wakes the session. A
 // pause stays. Conflict: no budget stops it, or the budget is still exhausted.
-func (e *Host) resume(ctx context.Context, id perdure.SessionID, by string) error {
+func (e hostSessions) resume(ctx context.Context, id perdure.SessionID, by string) error {
 	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		s, err := e.foldIn(tx.Reader(), id)
 		if err != nil {
@@ -97,7 +97,7 @@ func (e *Host) resume(ctx context.Context, id perdure.SessionID, by string) erro
 
 // endHaltIfAllowed ends the halt of a session if its budget allows it to continue, so that a
 // message just received is not reported as waiting. It returns the status of the session's row.
-func (e *Host) endHaltIfAllowed(tx store.Tx, id perdure.SessionID) (perdure.SessionStatus, error) {
+func (e hostSessions) endHaltIfAllowed(tx store.Tx, id perdure.SessionID) (perdure.SessionStatus, error) {
 	row, err := tx.Sessions().Get(id)
 	if err != nil || row.Status != perdure.SessionPaused {
 		return row.Status, err
@@ -114,7 +114,7 @@ func (e *Host) endHaltIfAllowed(tx store.Tx, id perdure.SessionID) (perdure.Sess
 
 // endHalt records that a budget no longer stops a session. Conflict: no budget stops it, or the
 // budget is exhausted. With waive, a soft limit is waived instead.
-func (e *Host) endHalt(tx store.Tx, s *perdure.Session, by string, waive bool) error {
+func (e hostSessions) endHalt(tx store.Tx, s *perdure.Session, by string, waive bool) error {
 	if s.Halt == nil {
 		return fmt.Errorf("%w: no budget stops it", perdure.Conflict)
 	}
@@ -137,7 +137,7 @@ func (e *Host) endHalt(tx store.Tx, s *perdure.Session, by string, waive bool) e
 }
 
 // hasTurn reports whether a session has a turn. A paused session can have one.
-func (e *Host) hasTurn(r store.Reader, id perdure.SessionID) (bool, error) {
+func (e hostSessions) hasTurn(r store.Reader, id perdure.SessionID) (bool, error) {
 	row, err := r.Sessions().Get(id)
 	if err != nil || row.Status != perdure.SessionPaused {
 		return inTurn(row.Status), err

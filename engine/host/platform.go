@@ -19,8 +19,8 @@ import (
 func (e *Host) Platform(baseURL string) (tool.Platform, error) {
 	ports := sessionport.New(sessionport.Config{Store: e.cfg.Store, NextRequest: e.nextModelRequest})
 	return sessionport.NewPlatform(sessionport.PlatformConfig{
-		Store: e.cfg.Store, Engine: platform{e, ports}, Tools: e.cfg.Tools, Capabilities: e.cfg.Capabilities,
-		Blueprints: e.cfg.Blueprints, BaseURL: baseURL,
+		Store: e.cfg.Store, Engine: platform{e, ports}, Tools: e.cfg.Tools, Capabilities: e.cfg.Catalogue.Capabilities,
+		Blueprints: e.cfg.Catalogue.Blueprints, BaseURL: baseURL,
 	})
 }
 
@@ -114,7 +114,7 @@ const maxPlatformWait = 540 * time.Second
 // WaitIdle returns when the session is idle, or after most.
 func (p platform) WaitIdle(ctx context.Context, id perdure.SessionID, most time.Duration) (tool.WaitOutcome, error) {
 	most = min(most, maxPlatformWait)
-	if idle := p.e.cfg.IdleTimeout; idle > 0 {
+	if idle := p.e.cfg.Timing.Idle; idle > 0 {
 		most = min(most, idle/2)
 	}
 	waiting, cancel := context.WithTimeout(ctx, most)
@@ -141,7 +141,7 @@ const lookBack = 100
 
 // failed reports whether a session's last turn failed.
 func (p platform) failed(ctx context.Context, id perdure.SessionID) (failed bool, err error) {
-	return failed, p.e.view(ctx, func(r store.Reader) error {
+	err = p.e.view(ctx, func(r store.Reader) error {
 		row, err := r.Sessions().Get(id)
 		if err != nil {
 			return err
@@ -163,4 +163,5 @@ func (p platform) failed(ctx context.Context, id perdure.SessionID) (failed bool
 		}
 		return nil
 	})
+	return failed, err
 }

@@ -45,7 +45,7 @@ func (g Providers) agents() (map[string]ConfiguredAgent, error) {
 
 // List lists the configured agents, then the stored ones.
 func (e hostAgents) List(ctx context.Context) (found []engine.AgentEntry, err error) {
-	given, err := e.cfg.Providers.agents()
+	given, err := e.cfg.Catalogue.Providers.agents()
 	if err != nil {
 		return nil, fmt.Errorf("agents: %w", err)
 	}
@@ -111,20 +111,20 @@ func (e hostAgents) Effective(ctx context.Context, id string) (engine.EffectiveA
 }
 
 func (e hostConnections) List(ctx context.Context) ([]engine.Connection, error) {
-	if e.cfg.Providers.Connections == nil {
+	if e.cfg.Catalogue.Providers.Connections == nil {
 		return nil, nil
 	}
-	return e.cfg.Providers.Connections.List(ctx)
+	return e.cfg.Catalogue.Providers.Connections.List(ctx)
 }
 
 // Test connects to a server again.
 func (e hostConnections) Test(ctx context.Context, name string) (engine.Connection, error) {
-	if e.cfg.Providers.Connections == nil {
+	if e.cfg.Catalogue.Providers.Connections == nil {
 		return engine.Connection{}, fmt.Errorf("connection %.80q: %w", name, perdure.NotFound)
 	}
-	return e.cfg.Providers.Connections.Test(ctx, name)
+	return e.cfg.Catalogue.Providers.Connections.Test(ctx, name)
 }
 
 func (e hostConnections) Providers(context.Context) ([]engine.Provider, error) {
-	return slices.Clone(e.cfg.Providers.Providers), nil
+	return slices.Clone(e.cfg.Catalogue.Providers.Providers), nil
 }

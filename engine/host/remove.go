@@ -42,7 +42,7 @@ func (e hostSessions) Delete(ctx context.Context, id perdure.SessionID) error {
 		return fmt.Errorf("delete %s: %w", id, err)
 	}
 	e.forget(gone)
-	if _, err := e.cleanLeftovers(ctx, gone...); err != nil {
+	if _, err := e.Retention().cleanLeftovers(ctx, gone...); err != nil {
 		e.cfg.Log.Warn("leftovers of deleted sessions not checked, will retry", "session", id, "error", tool.Chain(err))
 	}
 	return nil
@@ -50,7 +50,7 @@ func (e hostSessions) Delete(ctx context.Context, id perdure.SessionID) error {
 
 // openFiles opens the files of a session and its subagents, so that the host still knows their
 // location when the journals are gone. It returns the sessions.
-func (e *Host) openFiles(ctx context.Context, id perdure.SessionID) (tree []perdure.SessionID, err error) {
+func (e hostSessions) openFiles(ctx context.Context, id perdure.SessionID) (tree []perdure.SessionID, err error) {
 	err = e.view(ctx, func(r store.Reader) error {
 		tree = []perdure.SessionID{id}
 		for i := 0; i < len(tree); i++ { // tree grows
@@ -67,9 +67,9 @@ func (e *Host) openFiles(ctx context.Context, id perdure.SessionID) (tree []perd
 	if err != nil {
 		return nil, err
 	}
-	if e.cfg.Files != nil {
+	if e.cfg.Ports.Files != nil {
 		for _, id := range tree {
-			e.cfg.Files(id)
+			e.cfg.Ports.Files(id)
 		}
 	}
 	return tree, nil
@@ -77,8 +77,8 @@ func (e *Host) openFiles(ctx context.Context, id perdure.SessionID) (tree []perd
 
 // removeRoot removes a session with its tree. errMoreSubagents: the files of one of the sessions
 // were not opened. It first locks the sessions in the order of their ids, like every transaction
-// that locks ambiguousName sessions; parents are older, so they come first.
-func (e *Host) removeRoot(
+// that locks several sessions; parents are older, so they come first.
+func (e hostSessions) removeRoot(
 	tx store.Tx, id perdure.SessionID, opened []perdure.SessionID,
 ) (gone []perdure.SessionID, err error) {
 	for _, id := range slices.Sorted(slices.Values(opened)) {
@@ -105,15 +105,15 @@ func (e *Host) removeRoot(
 // sessions. Only one cleaner at a time handles a note, because what the note names may belong to a
 // new session once the note is gone. cleanLeftovers does not wait for other cleaners; busy reports
 // that there were some. The last of them to finish continues with what remains.
-func (e *Host) cleanLeftovers(ctx context.Context, only ...perdure.SessionID) (busy bool, err error) {
-	calls, err := e.effects.Cleanup().CleanPruned(ctx, only...)
-	sessions, failed := e.cleanRemoved(ctx, only)
+func (rt Retention) cleanLeftovers(ctx context.Context, only ...perdure.SessionID) (busy bool, err error) {
+	calls, err := rt.e.effects.Cleanup().CleanPruned(ctx, only...)
+	sessions, failed := rt.cleanRemoved(ctx, only)
 	return calls || sessions, errors.Join(err, failed)
 }
 
 // removeTree removes a session after its subagents, and returns all of them. If one of them has
 // running work, none is removed.
-func (e *Host) removeTree(tx store.Tx, id perdure.SessionID) (gone []perdure.SessionID, err error) {
+func (e hostSessions) removeTree(tx store.Tx, id perdure.SessionID) (gone []perdure.SessionID, err error) {
 	children, err := tx.Sessions().List(store.SessionFilter{Parent: id})
 	if err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ func (e *Host) removeTree(tx store.Tx, id perdure.SessionID) (gone []perdure.Ses
 	if err := tx.Sessions().Remove(id); err != nil {
 		return nil, err
 	}
-	if e.cfg.Forget != nil {
+	if e.cfg.Storage.Forget != nil {
 		_, err = tx.Files().Put(removedSessions, store.File{Path: "/" + string(id), Encoding: store.EncodingText})
 	}
 	return append(gone, id), err
@@ -139,7 +139,7 @@ func (e *Host) removeTree(tx store.Tx, id perdure.SessionID) (gone []perdure.Ses
 
 // forget drops the in-memory state of sessions, so that new sessions with the same ids start
 // without it.
-func (e *Host) forget(ids []perdure.SessionID) {
+func (e hostSessions) forget(ids []perdure.SessionID) {
 	for _, id := range ids {
 		e.effects.Forget(id)
 		e.scheduler.Forget(id)
@@ -149,7 +149,7 @@ func (e *Host) forget(ids []perdure.SessionID) {
 // checkNoLeftovers returns Unavailable if a new session would get the id of a deleted one whose
 // leftovers still exist: the leftovers would appear as its own, and their removal would remove its
 // data too.
-func (e *Host) checkNoLeftovers(r store.Reader, ids ...perdure.SessionID) error {
+func (e hostArchives) checkNoLeftovers(r store.Reader, ids ...perdure.SessionID) error {
 	left, err := e.effects.Cleanup().Leftovers(r)
 	if err != nil {
 		return err
@@ -167,20 +167,20 @@ func (e *Host) checkNoLeftovers(r store.Reader, ids ...perdure.SessionID) error 
 }
 
 // cleanRemoved lets the host forget deleted sessions. It waits until the leftovers of a session's
-// addToolCall are removed, because the host may have to know where they are. A session that the
+// calls are removed, because the host may have to know where they are. A session that the
 // host cannot forget now is logged, and its note stays.
-func (e *Host) cleanRemoved(ctx context.Context, only []perdure.SessionID) (busy bool, err error) {
-	if e.cfg.Forget == nil {
+func (rt Retention) cleanRemoved(ctx context.Context, only []perdure.SessionID) (busy bool, err error) {
+	if rt.e.cfg.Storage.Forget == nil {
 		return false, nil
 	}
 	var going []perdure.SessionID
-	err = e.view(ctx, func(r store.Reader) error {
+	err = rt.e.view(ctx, func(r store.Reader) error {
 		going = nil
 		notes, err := r.Files().List(removedSessions, "/", false)
 		if err != nil || len(notes) == 0 {
 			return err
 		}
-		left, err := e.effects.Cleanup().Leftovers(r)
+		left, err := rt.e.effects.Cleanup().Leftovers(r)
 		for _, note := range notes {
 			id := perdure.SessionID(note.Path[1:])
 			if !left[id] && (len(only) == 0 || slices.Contains(only, id)) {
@@ -190,14 +190,14 @@ func (e *Host) cleanRemoved(ctx context.Context, only []perdure.SessionID) (busy
 		return err
 	})
 	for _, id := range going {
-		at, failed := e.effects.Cleanup().CleanNote(ctx, removedSessions, "/"+string(id), func(ctx context.Context) error {
-			return e.forgetRemoved(ctx, id)
+		at, failed := rt.e.effects.Cleanup().CleanNote(ctx, removedSessions, "/"+string(id), func(ctx context.Context) error {
+			return rt.forgetRemoved(ctx, id)
 		})
 		if store.Broken(failed) || ctx.Err() != nil {
 			return busy, errors.Join(err, failed)
 		}
 		if failed != nil {
-			e.cfg.Log.Warn("host data of deleted session not removed", "session", id, "error", tool.Chain(failed))
+			rt.e.cfg.Log.Warn("host data of deleted session not removed", "session", id, "error", tool.Chain(failed))
 		}
 		busy = busy || at
 	}
@@ -206,17 +206,17 @@ func (e *Host) cleanRemoved(ctx context.Context, only []perdure.SessionID) (busy
 
 // forgetRemoved lets the host forget a session. If a session with this id has been created again,
 // which only Import prevents, nothing is removed: the data may belong to the new session.
-func (e *Host) forgetRemoved(ctx context.Context, id perdure.SessionID) error {
-	err := e.view(ctx, func(r store.Reader) error {
+func (rt Retention) forgetRemoved(ctx context.Context, id perdure.SessionID) error {
+	err := rt.e.view(ctx, func(r store.Reader) error {
 		_, err := r.Sessions().Get(id)
 		return err
 	})
 	switch {
 	case err == nil:
-		e.cfg.Log.Warn("deleted session created again before its host data was removed; host data kept", "session", id)
+		rt.e.cfg.Log.Warn("deleted session created again before its host data was removed; host data kept", "session", id)
 		return nil
 	case !errors.Is(err, perdure.NotFound):
 		return err
 	}
-	return e.cfg.Forget(ctx, id)
+	return rt.e.cfg.Storage.Forget(ctx, id)
 }

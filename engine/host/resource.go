@@ -11,7 +11,7 @@ import (
 )
 
 func (e hostResources) List(ctx context.Context, id perdure.SessionID) (found []engine.SessionResource, err error) {
-	return found, e.view(ctx, func(r store.Reader) error {
+	err = e.view(ctx, func(r store.Reader) error {
 		found = nil
 		row, err := r.Sessions().Get(id)
 		if err != nil {
@@ -28,12 +28,13 @@ func (e hostResources) List(ctx context.Context, id perdure.SessionID) (found []
 		}
 		return err
 	})
+	return found, err
 }
 
 func (e hostResources) Get(
 	ctx context.Context, id perdure.SessionID, resource string,
 ) (found engine.SessionResource, err error) {
-	return found, e.view(ctx, func(r store.Reader) error {
+	err = e.view(ctx, func(r store.Reader) error {
 		row, err := r.Sessions().Get(id)
 		if err != nil {
 			return err
@@ -44,6 +45,7 @@ func (e hostResources) Get(
 		}
 		return err
 	})
+	return found, err
 }
 
 // withLease adds the state of its lease to a resource.

@@ -11,17 +11,23 @@ import (
 // defaultPruneBatch is the default batch of retention (TK16).
 const defaultPruneBatch = 100
 
+// Retention removes what nobody needs any longer. It is safe for concurrent use.
+type Retention struct{ e *Host }
+
+// Retention returns what removes old tasks and the leftovers of deleted sessions.
+func (e *Host) Retention() Retention { return Retention{e} }
+
 // reseal re-encrypts secrets that are encrypted with an older key (SE2). The key may have been
 // rotated while the engine is running.
-func (e *Host) reseal(ctx context.Context) error {
-	if e.cfg.Secrets.Keys == nil {
+func (rt Retention) reseal(ctx context.Context) error {
+	if rt.e.cfg.Storage.Secrets.Keys == nil {
 		return nil
 	}
-	cfg := e.ports(e.cfg)
+	cfg := rt.e.ports(rt.e.cfg)
 	secrets, err := sessionport.Reencrypt(ctx, cfg, nil)
 	rows, failed := sessionport.ReencryptDirectory(ctx, cfg)
 	if n := secrets + rows; n > 0 {
-		e.cfg.Log.Info("secrets re-encrypted with the current key", "secrets", n)
+		rt.e.cfg.Log.Info("secrets re-encrypted with the current key", "secrets", n)
 	}
 	return errors.Join(err, failed)
 }
@@ -30,17 +36,17 @@ func (e *Host) reseal(ctx context.Context) error {
 // removes old tasks. rotated is the key that was made current since the last pass; empty: none.
 // again says that another cleaner, which may have crashed, has claimed a part of the work: the next
 // pass should come after RetainClaim. Failures are logged; the next pass retries.
-func (e *Host) Retain(ctx context.Context, rotated string) (again bool) {
+func (rt Retention) Retain(ctx context.Context, rotated string) (again bool) {
 	warn := func(text string, err error, more ...any) {
 		if err != nil && ctx.Err() == nil {
-			e.cfg.Log.Warn(text, append([]any{"worker", e.worker, "error", err}, more...)...)
+			rt.e.cfg.Log.Warn(text, append([]any{"worker", rt.e.worker, "error", err}, more...)...)
 		}
 	}
 	if rotated != "" {
-		warn("key rotation not recorded in audit log", sessionport.AuditRotation(ctx, e.cfg.Store, rotated), "key", rotated)
+		warn("key rotation not recorded in audit log", sessionport.AuditRotation(ctx, rt.e.cfg.Store, rotated), "key", rotated)
 	}
-	warn("secrets not fully re-encrypted with the current key, will retry", e.reseal(ctx))
-	again, err := e.prune(ctx)
+	warn("secrets not fully re-encrypted with the current key, will retry", rt.reseal(ctx))
+	again, err := rt.prune(ctx)
 	warn("old tasks not pruned, will retry", err)
 	return again
 }
@@ -49,24 +55,24 @@ func (e *Host) Retain(ctx context.Context, rotated string) (again bool) {
 const RetainClaim = cleanup.CleanupClaimTTL
 
 // CurrentKey returns the id of the key that secrets are encrypted with; empty without a keyring.
-func (e *Host) CurrentKey() string {
-	key, _ := e.cfg.Secrets.Keys.Current()
+func (rt Retention) CurrentKey() string {
+	key, _ := rt.e.cfg.Storage.Secrets.Keys.Current()
 	return key
 }
 
 // prune removes old tasks in batches: first their rows, then their leftovers. Leftovers of an
 // earlier pass or process come first. busy says that another cleaner has claimed some.
-func (e *Host) prune(ctx context.Context) (busy bool, err error) {
+func (rt Retention) prune(ctx context.Context) (busy bool, err error) {
 	for {
-		claimed, err := e.cleanLeftovers(ctx)
+		claimed, err := rt.cleanLeftovers(ctx)
 		busy = busy || claimed
-		if err != nil || e.cfg.Retention < 0 {
+		if err != nil || rt.e.cfg.Timing.Retention < 0 {
 			return busy, err
 		}
-		gone, err := e.effects.Cleanup().Prune(ctx, e.cfg.Retention, e.cfg.PruneBatch)
+		gone, err := rt.e.effects.Cleanup().Prune(ctx, rt.e.cfg.Timing.Retention, rt.e.cfg.Limits.PruneBatch)
 		if err != nil || gone == 0 {
 			return busy, err
 		}
-		e.cfg.Log.Info("old tasks pruned", "tasks", gone)
+		rt.e.cfg.Log.Info("old tasks pruned", "tasks", gone)
 	}
 }

@@ -19,10 +19,10 @@ func (e hostSchedules) Create(ctx context.Context, s perdure.Schedule) (perdure.
 
 // createSchedule creates a schedule in one commit (SC23, BG6). With a call that requests one, it
 // also creates the monitor. A repeated call finds its schedule again.
-func (e *Host) createSchedule(
+func (e hostSchedules) createSchedule(
 	ctx context.Context, s perdure.Schedule, asker *core.ScheduleCall,
 ) (made perdure.Schedule, err error) {
-	rules := e.cfg.Schedules
+	rules := e.cfg.Timekeeping.Schedules
 	if s.ID == "" {
 		s.ID = core.NewID[perdure.ScheduleID]()
 	} else if _, err := perdure.ParseID[perdure.ScheduleID](string(s.ID)); err != nil {
@@ -51,7 +51,7 @@ func (e *Host) createSchedule(
 	return made, nil
 }
 
-func (e *Host) createIn(tx store.Tx, s perdure.Schedule, asker *core.ScheduleCall) (perdure.Schedule, error) {
+func (e hostSchedules) createIn(tx store.Tx, s perdure.Schedule, asker *core.ScheduleCall) (perdure.Schedule, error) {
 	row, err := tx.Sessions().Get(s.Session)
 	if err != nil {
 		return s, err
@@ -72,7 +72,7 @@ func (e *Host) createIn(tx store.Tx, s perdure.Schedule, asker *core.ScheduleCal
 	if asker != nil && asker.Monitor {
 		s.Monitor = perdure.DeriveID[perdure.TaskID](row.Secret, asker.At, string(s.Session), string(asker.Call))
 	}
-	timing, err := checkTiming(s, tx.Now(), e.cfg.Schedules)
+	timing, err := checkTiming(s, tx.Now(), e.cfg.Timekeeping.Schedules)
 	if err == nil {
 		err = e.effects.Schedules().CanSchedule(tx.Reader(), s)
 	}
@@ -94,8 +94,8 @@ func (e *Host) createIn(tx store.Tx, s perdure.Schedule, asker *core.ScheduleCal
 	return s, err
 }
 
-func (e *Host) caps() store.ScheduleCaps {
-	return store.ScheduleCaps{Session: e.cfg.Schedules.PerSession, Org: e.cfg.Schedules.PerOrg}
+func (e hostSchedules) caps() store.ScheduleCaps {
+	return store.ScheduleCaps{Session: e.cfg.Timekeeping.Schedules.PerSession, Org: e.cfg.Timekeeping.Schedules.PerOrg}
 }
 
 func (e hostSchedules) Get(ctx context.Context, id perdure.ScheduleID) (perdure.Schedule, error) {
@@ -169,7 +169,7 @@ func (e hostSchedules) Resume(ctx context.Context, id perdure.ScheduleID, by str
 		if m, err := tx.Tasks().Get(s.Session, s.Monitor); s.Monitor != "" && (err != nil || m.State.Terminal()) {
 			return s, nil, fmt.Errorf("%w: its monitor %s has ended; create a new one", perdure.Conflict, s.Monitor)
 		}
-		timing, err := checkTiming(s, tx.Now(), e.cfg.Schedules)
+		timing, err := checkTiming(s, tx.Now(), e.cfg.Timekeeping.Schedules)
 		if err != nil {
 			return s, nil, err
 		}
@@ -183,7 +183,7 @@ func (e hostSchedules) Resume(ctx context.Context, id perdure.ScheduleID, by str
 
 // changeSchedule changes a schedule and appends the fact that records the change, in one commit.
 // Without a fact nothing changes.
-func (e *Host) changeSchedule(
+func (e hostSchedules) changeSchedule(
 	ctx context.Context, id perdure.ScheduleID,
 	change func(store.Tx, perdure.Schedule) (perdure.Schedule, perdure.Fact, error),
 ) (s perdure.Schedule, err error) {
@@ -228,7 +228,7 @@ func (e hostSchedules) Trigger(ctx context.Context, id perdure.ScheduleID, by st
 	return fire, nil
 }
 
-func (e *Host) scheduleNow(
+func (e hostSchedules) scheduleNow(
 	ctx context.Context, id perdure.ScheduleID,
 ) (s perdure.Schedule, now time.Time, err error) {
 	return s, now, e.view(ctx, func(r store.Reader) error {
@@ -238,17 +238,17 @@ func (e *Host) scheduleNow(
 	})
 }
 
-func (e *Host) fireManually(
+func (e hostSchedules) fireManually(
 	ctx context.Context, s perdure.Schedule, nominal time.Time, reason string,
 ) (perdure.Fire, error) {
 	now := func(r store.Reader, s perdure.Schedule, now time.Time) (perdure.ScheduleStep, error) {
-		return e.skipIfPaused(r, s, s.Triggered(nominal, now, reason))
+		return e.timekeeper.skipIfPaused(r, s, s.Triggered(nominal, now, reason))
 	}
 	want, err := store.Read(ctx, e.cfg.Store, func(r store.Reader) (perdure.ScheduleStep, error) { return now(r, s, nominal) })
 	if err != nil {
 		return perdure.Fire{}, err
 	}
-	return e.fire(ctx, s, want, now)
+	return e.timekeeper.fire(ctx, s, want, now)
 }
 
 // Backfill fires each nominal time of a past period that has no fire yet.
@@ -282,13 +282,13 @@ func (e hostSchedules) Backfill(ctx context.Context, id perdure.ScheduleID, of e
 }
 
 // unfired returns the nominal times of a period that have no fire yet.
-func (e *Host) unfired(ctx context.Context, s perdure.Schedule, of engine.TimeRange) (missing []time.Time, err error) {
+func (e hostSchedules) unfired(ctx context.Context, s perdure.Schedule, of engine.TimeRange) (missing []time.Time, err error) {
 	timing, err := timingOf(s)
 	if err != nil {
 		return nil, err
 	}
-	most := e.cfg.Schedules.MaxCatchup
-	return missing, e.view(ctx, func(r store.Reader) error {
+	most := e.cfg.Timekeeping.Schedules.MaxCatchup
+	err = e.view(ctx, func(r store.Reader) error {
 		missing = nil
 		at, ok := timing.Next(of.From.Add(-time.Microsecond))
 		for ; ok && !at.After(of.To); at, ok = timing.Next(at) {
@@ -305,4 +305,5 @@ func (e *Host) unfired(ctx context.Context, s perdure.Schedule, of engine.TimeRa
 		}
 		return nil
 	})
+	return missing, err
 }

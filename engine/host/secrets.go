@@ -17,8 +17,8 @@ type Secrets struct {
 // ports configures the store's own ports.
 func (e *Host) ports(cfg Config) sessionport.Config {
 	return sessionport.Config{
-		Store: cfg.Store, Blobs: cfg.BlobConfig.Blobs, SQL: cfg.BlobConfig.SQL, NextRequest: e.nextModelRequest, Log: cfg.Log,
-		Keys: cfg.Secrets.Keys, NoKeysReason: cfg.Secrets.NoKeys, LogMask: cfg.Secrets.Known,
+		Store: cfg.Store, Blobs: cfg.Storage.Blobs, SQL: cfg.Storage.SQL, NextRequest: e.nextModelRequest, Log: cfg.Log,
+		Keys: cfg.Storage.Secrets.Keys, NoKeysReason: cfg.Storage.Secrets.NoKeys, LogMask: cfg.Storage.Secrets.Known,
 		Utility: sessionport.Utility(cfg.Utility), Payments: e.paymentPort(), Meter: e.meter,
 	}
 }

@@ -28,23 +28,23 @@ func (e hostSessions) CreateAs(ctx context.Context, id perdure.SessionID, agent 
 
 // startPlain creates a session of an agent that is passed by value. Only its capabilities are
 // looked up, and the capabilities that activate themselves.
-func (e *Host) startPlain(ctx context.Context, id perdure.SessionID, agent perdure.Agent) (err error) {
+func (e hostSessions) startPlain(ctx context.Context, id perdure.SessionID, agent perdure.Agent) (err error) {
 	agent.CreateDigest = ""
 	activates := func(c tool.Capability) bool { return c.Activate != nil }
-	gets := len(agent.Capabilities) > 0 || slices.ContainsFunc(e.cfg.Capabilities, activates)
+	gets := len(agent.Capabilities) > 0 || slices.ContainsFunc(e.cfg.Catalogue.Capabilities, activates)
 	if gets {
 		if agent.CreateDigest, err = digest(id, agent); err != nil {
 			return err
 		}
 	}
-	return e.startUnlessExists(ctx, id, agent, func() (err error) {
+	return hostAgents{e.Host}.startUnlessExists(ctx, id, agent, func() (err error) {
 		made := resolvedAgent{agent: agent}
 		if gets {
-			if made.files, err = e.addCapabilities(&made.agent); err != nil {
+			if made.files, err = (hostAgents{e.Host}).addCapabilities(&made.agent); err != nil {
 				return err
 			}
 		}
-		return e.start(ctx, id, made)
+		return hostAgents{e.Host}.start(ctx, id, made)
 	})
 }
 
@@ -73,7 +73,7 @@ func (e hostSessions) Get(ctx context.Context, id perdure.SessionID) (engine.Ses
 }
 
 // describeFull is describe with the pause, the hold and the turn of the session.
-func (e *Host) describeFull(r store.Reader, row store.Session) (engine.Session, error) {
+func (e hostSessions) describeFull(r store.Reader, row store.Session) (engine.Session, error) {
 	s, err := describe(r, row)
 	if err != nil || !mayBeHeld(row.Status) {
 		return s, err
@@ -101,7 +101,7 @@ func (e hostSessions) List(ctx context.Context, limit int) ([]engine.Session, er
 func (e hostSessions) ListWhere(ctx context.Context, f engine.SessionFilter) (list []engine.Session, err error) {
 	which := listFor(ctx, f.Limit)
 	which.Labels, which.Status = f.Labels, f.Status
-	return list, e.view(ctx, func(r store.Reader) error {
+	err = e.view(ctx, func(r store.Reader) error {
 		list = nil
 		rows, err := r.Sessions().List(which)
 		if err != nil {
@@ -116,6 +116,7 @@ func (e hostSessions) ListWhere(ctx context.Context, f engine.SessionFilter) (li
 		}
 		return nil
 	})
+	return list, err
 }
 
 // describe counts a session's open work and what waits for a person. A task that awaits an approval
@@ -180,7 +181,7 @@ func (e *Host) view(ctx context.Context, fn func(store.Reader) error) error {
 
 // checkNoTurn returns Conflict if a turn of the session is running.
 func (e *Host) checkNoTurn(r store.Reader, id perdure.SessionID) error {
-	runs, err := e.hasTurn(r, id)
+	runs, err := hostSessions{e}.hasTurn(r, id)
 	if runs {
 		err = fmt.Errorf("%w: a turn is running", perdure.Conflict)
 	}

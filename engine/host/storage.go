@@ -13,7 +13,7 @@ import (
 )
 
 // filesOf opens the files of a session for a caller.
-func (e *Host) filesOf(ctx context.Context, id perdure.SessionID, by string) (tool.Files, error) {
+func (e hostFiles) filesOf(ctx context.Context, id perdure.SessionID, by string) (tool.Files, error) {
 	if err := e.checkSession(ctx, id); err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func (e hostFiles) Move(ctx context.Context, id perdure.SessionID, m engine.File
 func (e hostValues) List(
 	ctx context.Context, id perdure.SessionID, prefix string,
 ) (found []engine.ValueStat, err error) {
-	return found, e.view(ctx, func(r store.Reader) error {
+	err = e.view(ctx, func(r store.Reader) error {
 		found = nil
 		if _, err := r.Sessions().Get(id); err != nil {
 			return err
@@ -131,10 +131,11 @@ func (e hostValues) List(
 		}
 		return err
 	})
+	return found, err
 }
 
 func (e hostValues) Get(ctx context.Context, id perdure.SessionID, key string) (v engine.Value, err error) {
-	return v, e.view(ctx, func(r store.Reader) error {
+	err = e.view(ctx, func(r store.Reader) error {
 		if _, err := r.Sessions().Get(id); err != nil {
 			return err
 		}
@@ -142,6 +143,7 @@ func (e hostValues) Get(ctx context.Context, id perdure.SessionID, key string) (
 		v = valueOf(found)
 		return noValue(key, err)
 	})
+	return v, err
 }
 
 func noValue(key string, err error) error {
@@ -212,11 +214,11 @@ func (e hostValues) Remove(ctx context.Context, id perdure.SessionID, key string
 }
 
 // secretsOf opens the secrets of a session.
-func (e *Host) secretsOf(ctx context.Context, id perdure.SessionID) (tool.Secrets, error) {
+func (e hostSecrets) secretsOf(ctx context.Context, id perdure.SessionID) (tool.Secrets, error) {
 	if err := e.checkSession(ctx, id); err != nil {
 		return nil, err
 	}
-	if ports := e.cfg.Ports(id, tool.Call{Session: id}); ports.Secrets != nil {
+	if ports := e.cfg.Ports.Open(id, tool.Call{Session: id}); ports.Secrets != nil {
 		return ports.Secrets, nil
 	}
 	return nil, fmt.Errorf("secrets of %s: %w: this host stores no secrets", id, perdure.Unavailable)
@@ -298,7 +300,7 @@ func checkChange(o engine.SessionChange) error {
 }
 
 // changeIn records the part of a change that has an effect.
-func (e *Host) changeIn(tx store.Tx, row store.Session, o engine.SessionChange) error {
+func (e hostSessions) changeIn(tx store.Tx, row store.Session, o engine.SessionChange) error {
 	fact := perdure.SessionUpdated{Labels: o.Labels.Against(row.Labels)}
 	if o.Title != nil && *o.Title != row.Title {
 		fact.Title = *o.Title

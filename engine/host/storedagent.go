@@ -18,8 +18,8 @@ import (
 )
 
 // findAgent returns the agent with an id or name: a configured one, otherwise a stored one.
-func (e *Host) findAgent(ctx context.Context, id string) (given *ConfiguredAgent, kept agent.Agent, err error) {
-	all, err := e.cfg.Providers.agents()
+func (e hostAgents) findAgent(ctx context.Context, id string) (given *ConfiguredAgent, kept agent.Agent, err error) {
+	all, err := e.cfg.Catalogue.Providers.agents()
 	if err != nil {
 		return nil, kept, fmt.Errorf("agent %.80q: %w", id, err)
 	}
@@ -65,8 +65,8 @@ func (e hostAgents) Put(ctx context.Context, w engine.AgentWrite) (engine.AgentE
 }
 
 // checkNotConfigured returns Conflict if an agent is configured.
-func (e *Host) checkNotConfigured(name string) error {
-	given, err := e.cfg.Providers.agents()
+func (e hostAgents) checkNotConfigured(name string) error {
+	given, err := e.cfg.Catalogue.Providers.agents()
 	if _, ok := given[name]; ok && err == nil {
 		err = fmt.Errorf("%w: agent %.80q is configured and cannot be changed here; "+
 			"change the program's configuration, which is mcp.json for perdure", perdure.Conflict, name)
@@ -99,13 +99,13 @@ func (e hostSessions) CreateFromAgent(ctx context.Context, o engine.AgentSession
 	o.ID = cmp.Or(o.ID, core.NewID[perdure.SessionID]())
 	order, err := digest(o.ID, "agent", o.Agent, o.Title, o.Labels, o.Model, o.Metadata)
 	if err == nil {
-		err = e.startUnlessExists(ctx, o.ID, perdure.Agent{CreateDigest: order}, func() error {
-			made, err := e.resolveAgentOrder(ctx, o)
+		err = hostAgents{e.Host}.startUnlessExists(ctx, o.ID, perdure.Agent{CreateDigest: order}, func() error {
+			made, err := hostAgents{e.Host}.resolveAgentOrder(ctx, o)
 			if err != nil {
 				return err
 			}
 			made.agent.CreateDigest = order
-			return e.start(ctx, o.ID, made)
+			return hostAgents{e.Host}.start(ctx, o.ID, made)
 		})
 	}
 	if err != nil {
@@ -115,7 +115,7 @@ func (e hostSessions) CreateFromAgent(ctx context.Context, o engine.AgentSession
 }
 
 // resolveAgentOrder resolves an agent order.
-func (e *Host) resolveAgentOrder(ctx context.Context, o engine.AgentSessionRequest) (made resolvedAgent, err error) {
+func (e hostAgents) resolveAgentOrder(ctx context.Context, o engine.AgentSessionRequest) (made resolvedAgent, err error) {
 	given, kept, err := e.findAgent(ctx, o.Agent)
 	switch {
 	case err != nil:

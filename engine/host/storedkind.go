@@ -66,7 +66,7 @@ func isID[T perdure.ID](text string) bool {
 }
 
 // find returns the object with an id, or the object with a name that is not deleted. NotFound:
-// sessionExists is none. Conflict: several have the name.
+// there is none. Conflict: several have the name.
 func (k storedKind[T]) find(r store.Reader, id string) (none T, err error) {
 	one, found, err := k.byID(r, id)
 	if err != nil || found {

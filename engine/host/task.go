@@ -24,7 +24,7 @@ func (e hostTasks) List(ctx context.Context, id perdure.SessionID) ([]perdure.Ta
 }
 
 func (e hostTasks) Log(ctx context.Context, id perdure.TaskID, offset int64, max int) (log engine.Log, err error) {
-	return log, e.view(ctx, func(r store.Reader) error {
+	err = e.view(ctx, func(r store.Reader) error {
 		chunks, from, end, err := taskport.LogFrom(r, id, offset, max)
 		if err != nil {
 			return err
@@ -36,6 +36,7 @@ func (e hostTasks) Log(ctx context.Context, id perdure.TaskID, offset int64, max
 		}
 		return nil
 	})
+	return log, err
 }
 
 func (e hostTasks) Cancel(ctx context.Context, id perdure.TaskID, by, why string) (perdure.CancelReceipt, error) {

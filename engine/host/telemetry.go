@@ -89,11 +89,11 @@ func (e *Host) NoteOrphans(r store.Reader, sessions []store.Session) error {
 	}
 	seen := map[perdure.WorkerID]time.Time{}
 	for _, w := range workers {
-		if w.ID == e.worker || e.cfg.Shared && w.LeaseUntil.After(r.Now()) {
+		if w.ID == e.worker || e.cfg.Workers.Shared && w.LeaseUntil.After(r.Now()) {
 			seen[w.ID] = time.Time{}
 			continue
 		}
-		seen[w.ID] = w.LeaseUntil.Add(-e.cfg.Lease)
+		seen[w.ID] = w.LeaseUntil.Add(-e.cfg.Workers.Lease)
 	}
 	for _, s := range sessions {
 		last, known := seen[s.Worker]

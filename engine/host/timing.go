@@ -123,7 +123,7 @@ func fireStatus(r store.Reader, f perdure.Fire) (busy, failed bool, err error) {
 }
 
 // waitsForPerson reports whether a running fire waits for a person: for an answer, or for the
-// resume scheduleOf its session.
+// resume of its session.
 func waitsForPerson(r store.Reader, f perdure.Fire) (bool, error) {
 	if f.Task != "" {
 		t, err := r.Tasks().Get("", f.Task)

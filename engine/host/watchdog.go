@@ -36,7 +36,7 @@ type watchdog struct {
 // checkIdle checks that the longest wait of a tool is at most half of each limit (TN15, ER7).
 // Invalid names the limit that is too short.
 func checkIdle(cfg Config) error {
-	if cfg.IdleTimeout < 0 {
+	if cfg.Timing.Idle < 0 {
 		return nil
 	}
 	var longest tool.Spec
@@ -48,7 +48,7 @@ func checkIdle(cfg Config) error {
 	limits := []struct {
 		name  string
 		value time.Duration
-	}{{"IdleTimeout", cfg.IdleTimeout}, {"IdleHardCap", cfg.IdleHardCap}}
+	}{{"Timing.Idle", cfg.Timing.Idle}, {"Timing.IdleHardCap", cfg.Timing.IdleHardCap}}
 	for _, limit := range limits {
 		if limit.value < 2*longest.MaxWait {
 			return fmt.Errorf("%w configuration: %s %s is less than twice the longest wait of a tool, %s of %s; "+
@@ -127,14 +127,14 @@ func (w *watchdog) wakeAfter(after time.Duration) {
 // limit returns how long the turn may be idle now; 0: without limit.
 func (w *watchdog) limit(s *perdure.Session) time.Duration {
 	t := s.Turn
-	if t == nil || t.Interrupt != nil || w.e.cfg.IdleTimeout < 0 {
+	if t == nil || t.Interrupt != nil || w.e.cfg.Timing.Idle < 0 {
 		return 0
 	}
 	if time.Now().Before(t.NotBefore) { // a retry delay is not idle time, so the time counts from its end
 		w.last.Store(int64(time.Since(w.begun) + time.Until(t.NotBefore)))
 	}
 	w.held = false
-	limit := w.e.cfg.IdleTimeout
+	limit := w.e.cfg.Timing.Idle
 	for _, c := range t.Calls {
 		switch c.Phase {
 		case perdure.CallAwaitingApproval, perdure.CallAwaitingClient:
@@ -142,7 +142,7 @@ func (w *watchdog) limit(s *perdure.Session) time.Duration {
 			w.held = true
 			return 0
 		case perdure.CallExecuting:
-			limit = max(w.e.cfg.IdleHardCap, w.ownLimit(c))
+			limit = max(w.e.cfg.Timing.IdleHardCap, w.ownLimit(c))
 			if s.SubagentAwaitsInput(c.ID) { // its subagent waits for a person (SA10)
 				w.touch()
 				w.held = true
@@ -161,7 +161,7 @@ func (w *watchdog) ownLimit(c perdure.TurnCall) time.Duration {
 		return 0
 	}
 	_, timed := t.(tool.Timed)
-	most, cap := tool.DeadlineOf(t, c.Args), w.e.cfg.IdleHardCap
+	most, cap := tool.DeadlineOf(t, c.Args), w.e.cfg.Timing.IdleHardCap
 	if most == cap || timed && most > cap {
 		return most + stopTime
 	}

@@ -22,13 +22,13 @@ type Webhooks struct {
 func (e *Host) newSender(cfg Config) *hooks.Sender {
 	ports := e.ports(cfg)
 	var mask func(string) string
-	if cfg.Secrets.Known != nil {
-		mask = cfg.Secrets.Known.Mask
+	if cfg.Storage.Secrets.Known != nil {
+		mask = cfg.Storage.Secrets.Known.Mask
 	}
 	return hooks.New(hooks.Config{
 		Store: cfg.Store, Egress: cfg.Webhooks.Egress, Seal: ports.SealWebhook, Open: ports.OpenWebhook,
 		Show: cfg.Webhooks.Show, Mask: mask,
-		Shared: cfg.Shared, Poll: cfg.Webhooks.Poll, Timeout: cfg.Webhooks.Timeout, Log: cfg.Log,
+		Shared: cfg.Workers.Shared, Poll: cfg.Webhooks.Poll, Timeout: cfg.Webhooks.Timeout, Log: cfg.Log,
 	})
 }
 

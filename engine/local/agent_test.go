@@ -78,16 +78,16 @@ func furnish(t *testing.T, script string, change func(*local.Config)) *house {
 	}
 	h.asked = &heard{Model: model}
 	cfg := local.Config{
-		Store: h.store, Model: h.asked, Tools: tool.NewRegistry(h.reach(), plainTool("unwanted")), Grace: time.Second,
-		Capabilities: []tool.Capability{{
+		Store: h.store, Model: h.asked, Tools: tool.NewRegistry(h.reach(), plainTool("unwanted")),
+		Timing: local.Timing{Grace: time.Second},
+		Catalogue: local.Catalogue{Capabilities: []tool.Capability{{
 			ID: "maths", Name: "Sums", Prompt: "You can add.", Tools: []tool.Tool{plainTool("sum")}, Files: []agent.File{{Path: "/tables", Content: "1"}, {Path: "/note", Content: "no"}},
-		}},
-		Blueprints: []tool.Blueprint{{
+		}}, Blueprints: []tool.Blueprint{{
 			Name: "greeter", Schema: json.RawMessage(`{"type":"object","properties":{"who":{"type":"string"}},"required":["who"],"additionalProperties":false}`),
 			Make: func(config json.RawMessage) (agent.Overlay, error) {
 				return agent.Overlay{SystemPrompt: "Greet " + string(config)}, nil
 			},
-		}},
+		}}},
 	}
 	if change != nil {
 		change(&cfg)
@@ -429,7 +429,7 @@ func TestArchivedAgent(t *testing.T) {
 func TestSeedsOfHostFiles(t *testing.T) {
 	t.Parallel()
 	h := furnish(t, "steps:\n  - text: one\n", func(cfg *local.Config) {
-		cfg.Files = func(perdure.SessionID) (tool.Files, tool.Files) { return tool.DisabledFiles{}, tool.DisabledFiles{} }
+		cfg.Ports.Files = func(perdure.SessionID) (tool.Files, tool.Files) { return tool.DisabledFiles{}, tool.DisabledFiles{} }
 	})
 
 	_, err := h.StartAgent(t.Context(), tool.SessionRequest{Agent: h.agent.ID})
@@ -451,7 +451,7 @@ func TestCapabilityConfig(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = local.Open(t.Context(), local.Config{Store: memory.New(memory.Config{}), Model: script, Tools: tool.NewRegistry(plainTool("echo")), Capabilities: capabilities})
+		_, err = local.Open(t.Context(), local.Config{Store: memory.New(memory.Config{}), Model: script, Tools: tool.NewRegistry(plainTool("echo")), Catalogue: local.Catalogue{Capabilities: capabilities}})
 		if !errors.Is(err, perdure.Invalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want an invalid %s", err, want)
 		}
@@ -477,7 +477,7 @@ func TestConnectionCanary(t *testing.T) {
 			return "my token is " + token + " and my key " + key.Key, err
 		})
 	h := furnish(t, "steps:\n  - calls: [{name: loud}]\n  - text: done\n", func(cfg *local.Config) {
-		cfg.Secrets.Keys = keys
+		cfg.Storage.Secrets.Keys = keys
 		cfg.Tools = tool.NewRegistry(loud)
 	})
 	ports := sessionport.Config{Keys: keys}

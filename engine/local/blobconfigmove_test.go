@@ -54,7 +54,7 @@ func openHoused(t *testing.T) (*housed, *keeps) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.shop = openShop(t, keepOnce, local.Config{Store: st, BlobConfig: home.BlobConfig, Secrets: home.Secrets}, k)
+	h.shop = openShop(t, keepOnce, local.Config{Store: st, Storage: home.Storage}, k)
 	h.run()
 	t.Cleanup(func() {
 		if err := errors.Join(h.end(), home.Close()); err != nil {

@@ -69,7 +69,7 @@ func crowded(t *testing.T, p *progress, sessions, each int) *local.Engine {
 	})
 	st := faulty.New(memory.New(memory.Config{}), faulty.Plan{At: p.at})
 	t.Cleanup(func() { st.Close() })
-	eng, err := local.Open(t.Context(), local.Config{Store: st, Model: m, Tools: tool.NewRegistry(wait), PerSession: -1, QueueLength: 1 << 20, Drain: -1})
+	eng, err := local.Open(t.Context(), local.Config{Store: st, Model: m, Tools: tool.NewRegistry(wait), Limits: local.Limits{SlotsPerSession: -1, QueueLength: 1 << 20}, Timing: local.Timing{Drain: -1}})
 	if err != nil {
 		t.Fatal(err)
 	}

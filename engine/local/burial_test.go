@@ -81,7 +81,8 @@ func TestTheLivingAreNotBuried(t *testing.T) {
 		late := &laggard{Store: st}
 		r := newRound(t, 1, clockRings)
 		eng, err := local.Open(t.Context(), local.Config{
-			Store: late, Model: obedient{}, Tools: r.tools(r.office.desk("a", late, 0, false)), Shared: true, Drain: -1,
+			Store: late, Model: obedient{}, Tools: r.tools(r.office.desk("a", late, 0, false)),
+			Workers: local.Workers{Shared: true}, Timing: local.Timing{Drain: -1},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -133,7 +134,7 @@ func TestLostWhileItStarts(t *testing.T) {
 		for answers := range int64(8) {
 			st := &mute{Store: memory.New(memory.Config{})}
 			st.left.Store(1 + answers) // the worker is registered
-			eng, err := local.Open(t.Context(), local.Config{Store: st, Model: obedient{}, Tools: tool.NewRegistry(), Shared: true, Lease: 3 * time.Second, Beat: time.Second})
+			eng, err := local.Open(t.Context(), local.Config{Store: st, Model: obedient{}, Tools: tool.NewRegistry(), Workers: local.Workers{Shared: true, Lease: 3 * time.Second, Beat: time.Second}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -110,7 +110,7 @@ steps: [{text: done, repeat: true}]
 				for _, t := range subagent.Tools() {
 					cfg.Tools.Register(t)
 				}
-				cfg.Agents = map[string]perdure.Agent{"bold": {Tools: []string{"danger", "reach"}}}
+				cfg.Catalogue.Agents = map[string]perdure.Agent{"bold": {Tools: []string{"danger", "reach"}}}
 			})
 			s, err := h.Sessions().Create(t.Context(), test.parent)
 			if err != nil {
@@ -129,7 +129,7 @@ steps: [{text: done, repeat: true}]
 func TestWhatActivatesItselfIsThere(t *testing.T) {
 	t.Parallel()
 	h := furnish(t, "steps: [{text: done, repeat: true}]", func(cfg *local.Config) {
-		cfg.Capabilities = append(cfg.Capabilities, tool.Capability{
+		cfg.Catalogue.Capabilities = append(cfg.Catalogue.Capabilities, tool.Capability{
 			ID: "helping", Prompt: "Use helper.", Tools: []tool.Tool{plainTool("helper")}, Activate: func([]tool.Tool) bool { return true },
 		})
 	})
@@ -172,7 +172,7 @@ func TestStartedCallsGoOn(t *testing.T) {
 	after.RegisterOptional(danger(func(context.Context) (string, error) { return "went on", nil }))
 	var id perdure.SessionID
 	live := func(tools *tool.Registry, fn func(context.Context, *local.Engine)) {
-		eng, err := local.Open(t.Context(), local.Config{Store: st, Model: model, Tools: tools, Drain: -1})
+		eng, err := local.Open(t.Context(), local.Config{Store: st, Model: model, Tools: tools, Timing: local.Timing{Drain: -1}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -76,10 +76,10 @@ func (y *yard) engine(cfg local.Config, script string, tools ...tool.Tool) (*loc
 	if err != nil {
 		y.Fatal(err)
 	}
-	cfg.Store, cfg.Model, cfg.Drain = y.Store, m, -1
+	cfg.Store, cfg.Model, cfg.Timing.Drain = y.Store, m, -1
 	cfg.Tools = tool.NewRegistry(append(tools, background.Tools(background.Config{})...)...)
-	if cfg.CleanupInterval == 0 {
-		cfg.CleanupInterval = time.Millisecond
+	if cfg.Cleanup.Interval == 0 {
+		cfg.Cleanup.Interval = time.Millisecond
 	}
 	eng, err := local.Open(y.Context(), cfg)
 	if err != nil {
@@ -362,7 +362,7 @@ func TestCleanupGoesOn(t *testing.T) {
 			t.Parallel()
 			eachYard(t, func(y *yard) {
 				first, second := newCleaner(), newCleaner()
-				_, end := y.engine(local.Config{Shared: shared, Cleanup: local.Cleanup{Cleaners: map[string]tool.LeaseCleaner{"cloud": first}}}, keepsStill)
+				_, end := y.engine(local.Config{Workers: local.Workers{Shared: shared}, Cleanup: local.Cleanup{Cleaners: map[string]tool.LeaseCleaner{"cloud": first}}}, keepsStill)
 				y.lease("ada")
 				y.pass(time.Hour)
 				l := first.called(y.T)
@@ -371,7 +371,7 @@ func TestCleanupGoesOn(t *testing.T) {
 				if diff := cmp.Diff(l, y.boxLease()); diff != "" {
 					y.Errorf("after the end (-before +after):\n%s", diff)
 				}
-				y.engine(local.Config{Shared: shared, Cleanup: local.Cleanup{Cleaners: map[string]tool.LeaseCleaner{"cloud": second}, CleanupClaim: time.Hour}}, keepsStill)
+				y.engine(local.Config{Workers: local.Workers{Shared: shared}, Cleanup: local.Cleanup{Cleaners: map[string]tool.LeaseCleaner{"cloud": second}, Claim: time.Hour}}, keepsStill)
 				if shared {
 					y.pass(59 * time.Minute)
 					select {
@@ -398,7 +398,7 @@ func TestCleanupNeverCameBack(t *testing.T) {
 	eachYard(t, func(y *yard) {
 		for range 2 {
 			c := newCleaner()
-			_, end := y.engine(local.Config{Cleanup: local.Cleanup{Cleaners: map[string]tool.LeaseCleaner{"cloud": c}, CleanupAttempts: 2}}, keepsStill)
+			_, end := y.engine(local.Config{Cleanup: local.Cleanup{Cleaners: map[string]tool.LeaseCleaner{"cloud": c}, Attempts: 2}}, keepsStill)
 			if l := y.lastLease(); l.ID == "" {
 				y.lease("ada")
 				y.pass(time.Hour)
@@ -406,7 +406,7 @@ func TestCleanupNeverCameBack(t *testing.T) {
 			c.called(y.T)
 			end()
 		}
-		y.engine(local.Config{Cleanup: local.Cleanup{Cleaners: map[string]tool.LeaseCleaner{"cloud": newCleaner()}, CleanupAttempts: 2}}, keepsStill)
+		y.engine(local.Config{Cleanup: local.Cleanup{Cleaners: map[string]tool.LeaseCleaner{"cloud": newCleaner()}, Attempts: 2}}, keepsStill)
 
 		told := y.await(func(f perdure.Fact) bool { _, ok := f.(perdure.LeaseCleanupFailed); return ok }).(perdure.LeaseCleanupFailed)
 

@@ -1,16 +1,27 @@
 package local
 
-import "github.com/perdure/perdure/engine/host"
+import (
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine/config"
+	"github.com/perdure/perdure/engine/host"
+)
 
 // Config configures an engine. Store, Model and Tools are required.
 type Config = host.Config
 
-// The parts of a configuration; package host documents them.
+// The parts of a configuration; packages config and host document them.
 type (
-	Overflow        = host.Overflow        // what happens to a background run without a free slot
-	Guard           = host.Guard           // checks a model response while it streams
+	Limits   = config.Limits    // how much work there may be
+	Overflow = perdure.Overflow // what happens to a background run without a free slot
+	Timing   = config.Timing    // how long work may take
+	Policies = config.Policies  // what the program decides about calls and responses
+	Guard    = config.Guard     // checks a model response while it streams
+	Ports    = config.Ports     // what tools reach outside their call
+
+	Workers         = host.Workers         // the processes that share the store
+	Catalogue       = host.Catalogue       // what callers and agents may choose from
+	Storage         = host.Storage         // what sessions store outside the store
 	Secrets         = host.Secrets         // encrypts the secrets of sessions
-	BlobConfig      = host.BlobConfig      // data that sessions store outside the store
 	Utility         = host.Utility         // a small model that tools may use
 	Billing         = host.Billing         // prices, and the owners of sessions
 	Payments        = host.Payments        // what tools may pay
@@ -33,9 +44,9 @@ type (
 	PaymentResolution = host.PaymentResolution // of a payment with an unknown outcome
 )
 
-// The overflow policies. Config uses OverflowQueue if it names none.
+// The overflow policies. Limits uses OverflowQueue if it names none.
 const (
-	OverflowQueue  = host.OverflowQueue
-	OverflowReject = host.OverflowReject
-	OverflowEvict  = host.OverflowEvict
+	OverflowQueue  = perdure.OverflowQueue
+	OverflowReject = perdure.OverflowReject
+	OverflowEvict  = perdure.OverflowEvict
 )

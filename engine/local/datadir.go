@@ -24,11 +24,8 @@ const (
 )
 
 // DataDir is a data directory: what sessions store outside the store, namely the keyring for their
-// secrets, their databases, and the bytes of large images. Its fields go into [Config].
-type DataDir struct {
-	Secrets    Secrets
-	BlobConfig BlobConfig
-}
+// secrets, their databases, and the bytes of large images. Its Storage goes into [Config].
+type DataDir struct{ Storage }
 
 // DataDirConfig configures a data directory. Dir and Store are required.
 type DataDirConfig struct {
@@ -69,12 +66,12 @@ func OpenDataDir(ctx context.Context, cfg DataDirConfig) (*DataDir, error) {
 // open opens the wanted parts. After an error it closes what it has opened.
 func (h *DataDir) open(dir string, wanted func(folder string) bool) (err error) {
 	if wanted(blobFolder) {
-		if h.BlobConfig.Blobs, err = blob.Open(dir); err != nil {
+		if h.Blobs, err = blob.Open(dir); err != nil {
 			return err
 		}
 	}
 	if wanted(sqlFolder) {
-		if h.BlobConfig.SQL, err = sessionsql.New(sessionsql.Config{Dir: filepath.Join(dir, sqlFolder)}); err != nil {
+		if h.SQL, err = sessionsql.New(sessionsql.Config{Dir: filepath.Join(dir, sqlFolder)}); err != nil {
 			return errors.Join(err, h.Close())
 		}
 	}
@@ -108,11 +105,11 @@ func (c DataDirConfig) noKeys(ctx context.Context, file string) (string, error) 
 
 // Close closes the opened parts.
 func (h *DataDir) Close() (err error) {
-	if h.BlobConfig.SQL != nil {
-		err = h.BlobConfig.SQL.Close()
+	if h.SQL != nil {
+		err = h.SQL.Close()
 	}
-	if h.BlobConfig.Blobs != nil {
-		err = errors.Join(err, h.BlobConfig.Blobs.Close())
+	if h.Blobs != nil {
+		err = errors.Join(err, h.Blobs.Close())
 	}
 	return err
 }

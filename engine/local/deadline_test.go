@@ -97,7 +97,9 @@ func napped(t *testing.T, n napping, call string) (took time.Duration, ended per
 		t.Fatal(err)
 	}
 	eng, err := local.Open(t.Context(), local.Config{
-		Store: memory.New(memory.Config{}), Model: m, Tools: tool.NewRegistry(append(background.Tools(background.Config{}), n)...), Beat: time.Hour, Lease: 4 * time.Hour,
+		Store: memory.New(memory.Config{}), Model: m,
+		Tools:   tool.NewRegistry(append(background.Tools(background.Config{}), n)...),
+		Workers: local.Workers{Beat: time.Hour, Lease: 4 * time.Hour},
 	})
 	if err != nil {
 		t.Fatal(err)

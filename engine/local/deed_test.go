@@ -64,7 +64,8 @@ func TestS26NoDeedWithoutItsEntry(t *testing.T) {
 		t.Fatal(err)
 	}
 	eng, err := local.Open(t.Context(), local.Config{
-		Store: st, Model: script, Tools: tool.NewRegistry(plainTool("echo")), Secrets: local.Secrets{Keys: keys}, Webhooks: local.Webhooks{Egress: wayOut{}},
+		Store: st, Model: script, Tools: tool.NewRegistry(plainTool("echo")),
+		Storage: local.Storage{Secrets: local.Secrets{Keys: keys}}, Webhooks: local.Webhooks{Egress: wayOut{}},
 	})
 	if err != nil {
 		t.Fatal(err)

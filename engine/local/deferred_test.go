@@ -60,7 +60,7 @@ func crowd(n int, deferrable tool.Deferrable) []tool.Tool {
 }
 
 // TestDeferredSchemas is TL37: where there are many tools the model gets shorter definitions, and
-// addToolCall are checked against the full ones.
+// calls are checked against the full ones.
 func TestDeferredSchemas(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -107,7 +107,7 @@ func detachRig(t *testing.T, script string, dress func(tool.Tool) tool.Tool) (en
 	for _, one := range append(background.Tools(background.Config{}), work, boss) {
 		tools.Register(dress(one))
 	}
-	eng, err := local.Open(t.Context(), local.Config{Store: memory.New(memory.Config{}), Model: m, Tools: tools, Drain: -1})
+	eng, err := local.Open(t.Context(), local.Config{Store: memory.New(memory.Config{}), Model: m, Tools: tools, Timing: local.Timing{Drain: -1}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,7 +63,8 @@ func TestFileWritten(t *testing.T) {
 			defer stop()
 			scribe := tool.NewBackground(tool.Spec{Name: "scribe", Description: "Writes.", Class: perdure.Idempotent}, scribble)
 			eng, err := local.Open(ctx, local.Config{
-				Store: st, Files: files, Drain: -1, Tools: tool.NewRegistry(append(background.Tools(background.Config{}), scribe)...),
+				Store: st, Ports: local.Ports{Files: files}, Timing: local.Timing{Drain: -1},
+				Tools: tool.NewRegistry(append(background.Tools(background.Config{}), scribe)...),
 				Model: parsed(t, `
 rules:
   - {when: {notifications: 1}, text: heard of it}

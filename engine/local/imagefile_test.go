@@ -29,7 +29,7 @@ func TestImageFiles(t *testing.T) {
 	}
 	asked, st := &listener{Model: script}, memory.New(memory.Config{})
 	ports := sessionport.New(sessionport.Config{Store: st})
-	eng, err := local.Open(t.Context(), local.Config{Store: st, Model: asked, Tools: tool.NewRegistry(), Ports: ports, Drain: -1})
+	eng, err := local.Open(t.Context(), local.Config{Store: st, Model: asked, Tools: tool.NewRegistry(), Ports: local.Ports{Open: ports}, Timing: local.Timing{Drain: -1}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,7 +76,7 @@ func TestLaneFaultApprovalAnswersAnotherQuestion(t *testing.T) {
 		got <- reply
 		return answer{"approved": "?"}, err
 	})
-	s := openShop(t, callX, local.Config{Beat: time.Hour, Lease: 4 * time.Hour}, x)
+	s := openShop(t, callX, local.Config{Workers: local.Workers{Beat: time.Hour, Lease: 4 * time.Hour}}, x)
 	s.run()
 	s.session()
 	s.say("go")
@@ -121,7 +121,7 @@ func TestLaneFaultRerunAsksForMore(t *testing.T) {
 		return answer{}, err
 	})
 	st := memory.New(memory.Config{})
-	a := openShop(t, callX, local.Config{Store: st, Beat: time.Hour, Lease: 4 * time.Hour}, x)
+	a := openShop(t, callX, local.Config{Store: st, Workers: local.Workers{Beat: time.Hour, Lease: 4 * time.Hour}}, x)
 	a.run()
 	a.session()
 	a.say("go")
@@ -132,7 +132,7 @@ func TestLaneFaultRerunAsksForMore(t *testing.T) {
 	<-entered
 	a.stop()
 	<-a.done
-	b := openShop(t, callX, local.Config{Store: st, Beat: time.Hour, Lease: 4 * time.Hour}, x)
+	b := openShop(t, callX, local.Config{Store: st, Workers: local.Workers{Beat: time.Hour, Lease: 4 * time.Hour}}, x)
 	b.id = a.id
 	b.run()
 	select {
@@ -189,7 +189,7 @@ func TestLaneFaultSlowPerson(t *testing.T) {
 		}
 		m := slow{parsed}
 		x := tool.New(tool.Spec{Name: "x", Description: "x", Class: perdure.Pure, Policy: tool.PolicyRequiresApproval}, func(context.Context, words, tool.Env) (answer, error) { return answer{}, nil })
-		eng, err := local.Open(t.Context(), local.Config{Store: memory.New(memory.Config{}), Model: m, Tools: tool.NewRegistry(x), StallTimeout: -1})
+		eng, err := local.Open(t.Context(), local.Config{Store: memory.New(memory.Config{}), Model: m, Tools: tool.NewRegistry(x), Timing: local.Timing{Stall: -1}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -250,7 +250,7 @@ func TestLaneFaultDetachTwice(t *testing.T) {
 		}
 		return answer{"did": "it"}, nil
 	})
-	s := openShop(t, callX, local.Config{Beat: time.Hour, Lease: 4 * time.Hour}, x)
+	s := openShop(t, callX, local.Config{Workers: local.Workers{Beat: time.Hour, Lease: 4 * time.Hour}}, x)
 	var blind atomic.Bool
 	judge, _ := once(forgets, func(f []perdure.Fact) bool {
 		return has(f, func(perdure.ToolDetached) bool { blind.Store(true); return true })
@@ -414,9 +414,9 @@ func TestLaneFaultUnknownDecision(t *testing.T) {
 		runs.Add(1)
 		return answer{}, nil
 	})
-	s := openShop(t, callX, local.Config{Permit: func(context.Context, tool.Call, perdure.Permission) (perdure.Decision, string, error) {
+	s := openShop(t, callX, local.Config{Policies: local.Policies{Permit: func(context.Context, tool.Call, perdure.Permission) (perdure.Decision, string, error) {
 		return "denied", "no", nil
-	}}, x)
+	}}}, x)
 	s.run()
 	s.session()
 	s.say("go")
@@ -474,7 +474,7 @@ func TestLaneFaultAnswerAfterStop(t *testing.T) {
 	})
 	_ = x
 	st := memory.New(memory.Config{})
-	a := openShop(t, callX, local.Config{Store: st, MaxExecutions: 2}, y)
+	a := openShop(t, callX, local.Config{Store: st, Limits: local.Limits{MaxExecutions: 2}}, y)
 	a.run()
 	a.session()
 	a.say("go")
@@ -489,7 +489,7 @@ func TestLaneFaultAnswerAfterStop(t *testing.T) {
 	if _, err := a.eng.Tasks().Send(a.ctx, task.ID, perdure.TaskMessage{Text: "a", InReplyTo: task.InputRequest.ID, By: "user"}); err != nil {
 		t.Fatal(err)
 	}
-	b := openShop(t, callX, local.Config{Store: st, MaxExecutions: 2}, y)
+	b := openShop(t, callX, local.Config{Store: st, Limits: local.Limits{MaxExecutions: 2}}, y)
 	b.run()
 	got, err := b.eng.Tasks().Wait(b.ctx, task.ID)
 	if err != nil || got.State != perdure.TaskSucceeded {
@@ -540,7 +540,7 @@ func TestLaneFaultHangingHook(t *testing.T) {
 		ran <- struct{}{}
 		return answer{}, nil
 	})
-	s := openShop(t, callX, local.Config{Grace: 50 * time.Millisecond, Hooks: []tool.Hook{hanging{}}}, x)
+	s := openShop(t, callX, local.Config{Timing: local.Timing{Grace: 50 * time.Millisecond}, Policies: local.Policies{Hooks: []tool.Hook{hanging{}}}}, x)
 	s.run()
 	s.session()
 	s.say("go")

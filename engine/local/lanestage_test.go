@@ -214,7 +214,7 @@ func (s *stage) quick(_ context.Context, in order, env tool.Env) (answer, error)
 }
 
 // hold has its effect and waits to be ended; stubborn work ends only by the program or by the death
-// scheduleOf its process.
+// of its process.
 func (s *stage) hold(stubborn bool) labour {
 	return func(ctx context.Context, _ order, env tool.Env) (answer, error) {
 		s.effect(env.Call)

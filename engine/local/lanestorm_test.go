@@ -135,9 +135,10 @@ func (s *laneStorm) start(point enginerig.KillPoint) error {
 	var count atomic.Int64
 	l := &laneLife{mortal: enginerig.NewKillableStore(s.weather(), &count, point), doomed: point.N > 0, over: over, ended: make(chan error, 1)}
 	eng, err := local.Open(s.ctx, local.Config{
-		Store: l.mortal, Model: s.stage, Tools: s.registry, Route: s.route, PerSession: lanePlaces, PerProcess: 2 * lanePlaces,
-		PerSessionDetached: lanePlaces, MaxExecutions: -1, NoProgress: -1, Grace: 2 * time.Millisecond, Drain: -1, Beat: time.Hour,
-		Lease: 4 * time.Hour, DeferAbove: -1,
+		Store: l.mortal, Model: s.stage, Tools: s.registry, Policies: local.Policies{Route: s.route},
+		Limits:  local.Limits{SlotsPerSession: lanePlaces, SlotsPerProcess: 2 * lanePlaces, DetachedPerSession: lanePlaces, MaxExecutions: -1, NoProgress: -1, DeferAbove: -1},
+		Timing:  local.Timing{Grace: 2 * time.Millisecond, Drain: -1},
+		Workers: local.Workers{Beat: time.Hour, Lease: 4 * time.Hour},
 	})
 	if err != nil {
 		return err

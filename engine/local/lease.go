@@ -52,11 +52,11 @@ type lease struct {
 // register writes the worker's row, and returns the time just before the write. If the store
 // delayed the write so long that most of the lease may be over, register writes it again.
 func (e *Engine) register(ctx context.Context) (begun time.Time, err error) {
-	for begun.IsZero() || time.Since(begun) > e.cfg.Lease/2 {
+	for begun.IsZero() || time.Since(begun) > e.cfg.Workers.Lease/2 {
 		begun = time.Now()
 		err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 			worker := e.worker
-			worker.StartedAt, worker.LeaseUntil = tx.Now(), tx.Now().Add(e.cfg.Lease)
+			worker.StartedAt, worker.LeaseUntil = tx.Now(), tx.Now().Add(e.cfg.Workers.Lease)
 			return tx.Workers().Put(worker)
 		})
 		if err != nil {
@@ -74,11 +74,11 @@ func (e *Engine) extend(begun time.Time) {
 	if l.lapsed {
 		return
 	}
-	l.until = begun.Add(e.cfg.Lease)
+	l.until = begun.Add(e.cfg.Workers.Lease)
 	left := time.Until(l.until)
 	if l.timer == nil {
 		l.timer = time.AfterFunc(left, func() {
-			e.lapse(fmt.Errorf("%w: no heartbeat succeeded for a full lease of %s", perdure.Lost, e.cfg.Lease))
+			e.lapse(fmt.Errorf("%w: no heartbeat succeeded for a full lease of %s", perdure.Lost, e.cfg.Workers.Lease))
 		})
 		return
 	}
@@ -87,7 +87,7 @@ func (e *Engine) extend(begun time.Time) {
 
 // leaseHeld reports whether the lease is valid by this worker's own clock.
 func (e *Engine) leaseHeld() bool {
-	if !e.cfg.Shared {
+	if !e.cfg.Workers.Shared {
 		return true
 	}
 	e.lease.mu.Lock()
@@ -122,7 +122,7 @@ func (e *Engine) lapse(why error) {
 // startHeartbeats sends heartbeats in a goroutine of its own, so that neither a long start nor a
 // long drain costs the lease. stopHeartbeats ends it.
 func (e *Engine) startHeartbeats(ctx context.Context) {
-	if !e.cfg.Shared {
+	if !e.cfg.Workers.Shared {
 		return
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -150,7 +150,7 @@ func (e *Engine) stopHeartbeats() {
 
 // sendHeartbeats renews the lease until ctx ends or the lease is lost.
 func (e *Engine) sendHeartbeats(ctx context.Context) {
-	tick := time.NewTicker(e.cfg.Beat)
+	tick := time.NewTicker(e.cfg.Workers.Beat)
 	defer tick.Stop()
 	for {
 		select {
@@ -159,7 +159,7 @@ func (e *Engine) sendHeartbeats(ctx context.Context) {
 		case <-tick.C:
 		}
 		begun := time.Now()
-		waiting, stop := context.WithTimeout(ctx, e.cfg.Lease)
+		waiting, stop := context.WithTimeout(ctx, e.cfg.Workers.Lease)
 		err := e.host.Heartbeat(waiting)
 		if err == nil {
 			e.extend(begun)
@@ -236,7 +236,7 @@ func (e *Engine) continueTakeOver(ctx context.Context) error {
 // lease.more: Run then continues as soon as other due work has had its turn.
 func (e *Engine) takeOver(ctx context.Context) error {
 	taken, err := e.host.TakeOver(ctx)
-	if e.cfg.Shared && taken >= host.TakeOverBatch {
+	if e.cfg.Workers.Shared && taken >= host.TakeOverBatch {
 		select {
 		case e.lease.moreOrphans <- struct{}{}:
 		default:
@@ -299,7 +299,7 @@ func lastScanIn(r store.Reader) (store.File, error) {
 // clock was set back, and says nothing about its worker.
 func (e *Engine) mayScan(r store.Reader, last store.File) (bool, error) {
 	id, since := perdure.WorkerID(last.Content), r.Now().Sub(last.UpdatedAt)
-	if id == e.worker.ID || since < 0 || since >= e.cfg.OrphanScan*3/2 {
+	if id == e.worker.ID || since < 0 || since >= e.cfg.Workers.OrphanScan*3/2 {
 		return true, nil
 	}
 	w, err := r.Workers().Get(id)
@@ -325,7 +325,7 @@ func (e *Engine) orphans(ctx context.Context, all bool) (ids []perdure.SessionID
 			if live[w.ID] = w.ID == e.worker.ID || w.LeaseUntil.After(r.Now()); !live[w.ID] {
 				dead = append(dead, w.ID)
 			}
-			all = all || r.Now().Sub(w.StartedAt) < firstScans*e.cfg.OrphanScan
+			all = all || r.Now().Sub(w.StartedAt) < firstScans*e.cfg.Workers.OrphanScan
 		}
 		sessions, err := r.Sessions().List(store.SessionFilter{HasDriver: !all && len(dead) == 0})
 		for _, s := range sessions {

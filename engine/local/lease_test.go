@@ -67,7 +67,9 @@ func (r *round) join(name string, point int, after bool) *member {
 	m := &member{desk: r.office.desk(name, r.st, point, after), ended: make(chan error, 1)}
 	m.spy = spyConfig{unleased: r.pauses == leaseOff, unfenced: r.unfenced && name == "a"}
 	eng, err := local.Open(context.WithoutCancel(r.t.Context()), local.Config{
-		Store: m.desk, Model: obedient{}, Tools: r.tools(m.desk), PerSession: 3, MaxExecutions: -1, NoProgress: -1, Drain: -1, Shared: true,
+		Store: m.desk, Model: obedient{}, Tools: r.tools(m.desk),
+		Limits: local.Limits{SlotsPerSession: 3, MaxExecutions: -1, NoProgress: -1}, Timing: local.Timing{Drain: -1},
+		Workers: local.Workers{Shared: true},
 	})
 	if err != nil {
 		r.t.Fatal(err)

@@ -287,7 +287,7 @@ func TestAtMostOnceFailsClosed(t *testing.T) {
 				})
 				// Without TN1, which seals a turn whose session can be acquired three times while
 				// its claim is refused.
-				cfg := local.Config{Store: faulty.New(ledger, faulty.Plan{At: down.at}), NoProgress: -1}
+				cfg := local.Config{Store: faulty.New(ledger, faulty.Plan{At: down.at}), Limits: local.Limits{NoProgress: -1}}
 				a := openShop(t, "steps: [{calls: [{name: pay, args: {}}]}, {text: done, repeat: true}]", cfg, pay)
 				judge, hit := once(c.what, claims)
 				if c.what != commits {

@@ -129,7 +129,7 @@ func (e *Engine) registerAndStart(ctx context.Context) (context.Context, context
 	}
 	work, fail := context.WithCancelCause(ctx)
 	e.running, e.ctx, e.fail = true, work, fail
-	if e.cfg.Shared {
+	if e.cfg.Workers.Shared {
 		e.extend(begun)
 	}
 	return work, fail, nil
@@ -206,7 +206,7 @@ func retryUnavailable(ctx context.Context, do func() error) error {
 // unfinished lists the sessions that had a driver or have events that no driver has read. It also
 // removes the rows of earlier workers.
 func (e *Engine) unfinished(ctx context.Context) ([]perdure.SessionID, error) {
-	if e.cfg.Shared {
+	if e.cfg.Workers.Shared {
 		return e.orphans(ctx, true)
 	}
 	ids := []perdure.SessionID{}
@@ -253,11 +253,11 @@ func (e *Engine) removeDeadWorkers(tx store.Tx) error {
 // loop is the loop of the worker: heartbeats, queued tasks and orphan scans, until ctx ends or the
 // store fails.
 func (e *Engine) loop(ctx context.Context) error {
-	tick := time.NewTicker(e.cfg.Beat)
+	tick := time.NewTicker(e.cfg.Workers.Beat)
 	defer tick.Stop()
 	var scan <-chan time.Time // nil on an exclusive store: the start has found everything
-	if e.cfg.Shared {
-		ticker := time.NewTicker(e.cfg.OrphanScan)
+	if e.cfg.Workers.Shared {
+		ticker := time.NewTicker(e.cfg.Workers.OrphanScan)
 		defer ticker.Stop()
 		scan = ticker.C
 	}
@@ -289,7 +289,7 @@ func (e *Engine) loop(ctx context.Context) error {
 // orphan scans run less often.
 func (e *Engine) onHeartbeat(ctx context.Context) error {
 	e.host.ResumeHalted(ctx)
-	if e.cfg.Shared {
+	if e.cfg.Workers.Shared {
 		_, err := e.host.StartQueued(ctx)
 		return errors.Join(err, e.host.ExpireApprovals(ctx))
 	}
@@ -308,17 +308,17 @@ func (e *Engine) shutDown(ctx context.Context, broken bool) {
 	e.mu.Unlock()
 	lost := e.lapsed()
 	if !lost && !broken { // otherwise no result could be recorded
-		drain, stop := context.WithTimeout(context.WithoutCancel(ctx), max(e.cfg.Drain, 0))
+		drain, stop := context.WithTimeout(context.WithoutCancel(ctx), max(e.cfg.Timing.Drain, 0))
 		e.host.Drain(drain)
 		stop()
 	}
-	returned, stop := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.Return)
+	returned, stop := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.Timing.Return)
 	e.host.Shutdown(returned)
 	stop()
 	e.group.Wait()
 	e.host.Close()
 	e.stopHeartbeats()
-	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.Return) // even if some work has not returned
+	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.Timing.Return) // even if some work has not returned
 	defer cancel()
 	err := e.cfg.Store.InTx(rest, func(tx store.Tx) error {
 		if lost {

@@ -106,7 +106,7 @@ func TestRetentionForEver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		good := plain{"bg_note", func(context.Context, tool.Env) tool.Result { return tool.Success("done") }}
-		a := openArchive(t, spawnOne, local.Config{Store: memory.New(memory.Config{}), Retention: -1}, good)
+		a := openArchive(t, spawnOne, local.Config{Store: memory.New(memory.Config{}), Timing: local.Timing{Retention: -1}}, good)
 		a.begin()
 		a.say("go")
 		a.pass(700 * 24 * time.Hour)
@@ -123,7 +123,7 @@ func TestRetentionPerState(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{}) // one word for each late run
-		a := openArchive(t, manyStates, local.Config{Store: memory.New(memory.Config{}), PruneBatch: 2}, ofStates(release)...)
+		a := openArchive(t, manyStates, local.Config{Store: memory.New(memory.Config{}), Limits: local.Limits{PruneBatch: 2}}, ofStates(release)...)
 		a.begin()
 		all := []string{"asks", "bad", "blind", "good", "late", "runs", "victim"}
 		stay := []string{"asks", "blind", "late", "runs"}

@@ -51,7 +51,7 @@ func TestOrderlyStopsAreNoAttempts(t *testing.T) {
 	m := slowly{Model: script, asked: make(chan struct{}), answer: make(chan struct{})}
 	id := core.NewID[perdure.SessionID]()
 	for life := range 6 {
-		eng, err := local.Open(t.Context(), local.Config{Store: st, Model: m, Tools: tool.NewRegistry(), Drain: -1})
+		eng, err := local.Open(t.Context(), local.Config{Store: st, Model: m, Tools: tool.NewRegistry(), Timing: local.Timing{Drain: -1}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +113,7 @@ func TestLeaseIsHandedBackByStuckWork(t *testing.T) {
 		}
 		deaf := deafTool{make(chan struct{}), make(chan struct{})}
 		defer close(deaf.over)
-		eng, err := local.Open(t.Context(), local.Config{Store: st, Model: script, Tools: tool.NewRegistry(deaf), Drain: -1, Return: time.Second})
+		eng, err := local.Open(t.Context(), local.Config{Store: st, Model: script, Tools: tool.NewRegistry(deaf), Timing: local.Timing{Drain: -1, Return: time.Second}})
 		if err != nil {
 			t.Fatal(err)
 		}

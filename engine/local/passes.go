@@ -31,7 +31,7 @@ func (e *Engine) background(ctx context.Context, loop func(context.Context) erro
 
 // keepTime fires schedules until ctx ends or the store is broken.
 func (e *Engine) keepTime(ctx context.Context) error {
-	if err := retryUnavailable(ctx, func() error { return e.host.Rearm(ctx) }); err != nil {
+	if err := retryUnavailable(ctx, func() error { return e.host.Timekeeper().Rearm(ctx) }); err != nil {
 		return err
 	}
 	nap := time.NewTimer(0)
@@ -41,7 +41,7 @@ func (e *Engine) keepTime(ctx context.Context) error {
 	for {
 		if !looked || !next.IsZero() && !time.Now().Before(next) {
 			var err error
-			next, err = e.host.FireDue(ctx)
+			next, err = e.host.Timekeeper().FireDue(ctx)
 			switch {
 			case ctx.Err() != nil:
 				return nil
@@ -55,7 +55,7 @@ func (e *Engine) keepTime(ctx context.Context) error {
 		looked = true
 		nap.Stop()
 		var rings <-chan time.Time
-		if !next.IsZero() || e.cfg.Shared {
+		if !next.IsZero() || e.cfg.Workers.Shared {
 			wait := maxTimerWait
 			if !next.IsZero() {
 				wait = min(max(time.Until(next), 0), maxTimerWait)
@@ -69,7 +69,7 @@ func (e *Engine) keepTime(ctx context.Context) error {
 		case <-e.replanned:
 			looked = false
 		case <-rings:
-			looked = !e.cfg.Shared // other workers may have created schedules
+			looked = !e.cfg.Workers.Shared // other workers may have created schedules
 		}
 	}
 }
@@ -77,22 +77,22 @@ func (e *Engine) keepTime(ctx context.Context) error {
 // clean cleans up expired leases of resources until ctx ends. It has a goroutine of its own, so
 // that it never delays the heartbeat.
 func (e *Engine) clean(ctx context.Context) error {
-	stale := e.cfg.CleanupClaim
-	if !e.cfg.Shared {
+	stale := e.cfg.Cleanup.Claim
+	if !e.cfg.Workers.Shared {
 		stale = 0 // every existing claim belongs to a dead process (LG20)
 	}
-	tick := time.NewTicker(e.cfg.CleanupInterval)
+	tick := time.NewTicker(e.cfg.Cleanup.Interval)
 	defer tick.Stop()
 	forget := time.Now().Add(leaseRetentionDelay)
 	for {
-		if err := e.host.Clean(ctx, stale); err == nil {
-			stale = e.cfg.CleanupClaim
+		if err := e.host.Cleaner().Clean(ctx, stale); err == nil {
+			stale = e.cfg.Cleanup.Claim
 		} else if ctx.Err() == nil {
 			e.cfg.Log.Warn("expired leases not cleaned up, will retry", "worker", e.worker.ID, "error", err)
 		}
-		if e.cfg.Retention > 0 && time.Now().After(forget) {
+		if e.cfg.Timing.Retention > 0 && time.Now().After(forget) {
 			forget = time.Now().Add(retentionPause)
-			e.host.PruneLeases(ctx)
+			e.host.Cleaner().PruneLeases(ctx)
 		}
 		select {
 		case <-tick.C:
@@ -109,7 +109,7 @@ func (e *Engine) retain(ctx context.Context) {
 	if e.pruneSoon.Swap(false) {
 		e.pruneNext = time.Now().Add(host.RetainClaim)
 	}
-	key := e.host.CurrentKey()
+	key := e.host.Retention().CurrentKey()
 	if time.Now().Before(e.pruneNext) && key == e.resealedKey || !e.pruning.CompareAndSwap(false, true) {
 		return
 	}
@@ -120,7 +120,7 @@ func (e *Engine) retain(ctx context.Context) {
 	e.pruneNext, e.resealedKey = time.Now().Add(retentionPause), key
 	e.group.Go(func() {
 		defer e.pruning.Store(false)
-		if e.host.Retain(ctx, rotated) {
+		if e.host.Retention().Retain(ctx, rotated) {
 			e.pruneSoon.Store(true)
 		}
 	})

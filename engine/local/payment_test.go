@@ -173,7 +173,7 @@ func TestPaymentApproved(t *testing.T) {
 }
 
 // TestNoPayments: without a wallet, in a dry run, and for a tool that does not declare payments,
-// sessionExists is no port.
+// there is no port.
 func TestNoPayments(t *testing.T) {
 	t.Parallel()
 	const missing = "Payment authority not available in this context. buy pays."

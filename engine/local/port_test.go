@@ -64,7 +64,7 @@ steps:
 	}
 	asked, look := &listener{Model: script}, &mirror{plain: plain{name: "look"}}
 	st := memory.New(memory.Config{})
-	eng, err := local.Open(t.Context(), local.Config{Store: st, Model: asked, Tools: tool.NewRegistry(look), Drain: -1})
+	eng, err := local.Open(t.Context(), local.Config{Store: st, Model: asked, Tools: tool.NewRegistry(look), Timing: local.Timing{Drain: -1}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,7 @@ func TestLostHeartbeatStopsWork(t *testing.T) {
 		causes <- context.Cause(ctx)
 		return nil, context.Cause(ctx)
 	})
-	a := openShop(t, spawns("work"), local.Config{Beat: 10 * time.Millisecond}, work)
+	a := openShop(t, spawns("work"), local.Config{Workers: local.Workers{Beat: 10 * time.Millisecond}}, work)
 	a.run()
 	a.session()
 	a.say("go")
@@ -189,7 +189,7 @@ func TestFinaliseDespiteArtifactError(t *testing.T) {
 			files := func(perdure.SessionID) (model, runtime tool.Files) {
 				return brokenFiles{name: name}, brokenFiles{name: name}
 			}
-			a := openShop(t, spawns("work"), local.Config{Files: files}, work)
+			a := openShop(t, spawns("work"), local.Config{Ports: local.Ports{Files: files}}, work)
 			a.run()
 			a.session()
 			a.say("go")
@@ -351,14 +351,14 @@ rules:
 steps: [{text: x}, {text: they run, repeat: true}]
 `
 	st := memory.New(memory.Config{})
-	a := openShop(t, script, local.Config{Store: st, PerSession: 2}, work)
+	a := openShop(t, script, local.Config{Store: st, Limits: local.Limits{SlotsPerSession: 2}}, work)
 	a.run()
 	a.session()
 	a.say("go")
 	<-entered
 	<-entered
 	a.end()
-	b = openShop(t, script, local.Config{Store: st, PerSession: 1}, work)
+	b = openShop(t, script, local.Config{Store: st, Limits: local.Limits{SlotsPerSession: 1}}, work)
 	b.id = a.id
 	b.run()
 	<-entered

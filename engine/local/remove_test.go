@@ -81,7 +81,7 @@ func (k *keeper) open(t *testing.T, st store.Store) (eng *local.Engine, stop fun
 	if err != nil {
 		t.Fatal(err)
 	}
-	eng, err = local.Open(t.Context(), local.Config{Store: st, Model: m, Tools: tool.NewRegistry(k), Forget: k.forget, Drain: -1, Shared: k.shared})
+	eng, err = local.Open(t.Context(), local.Config{Store: st, Model: m, Tools: tool.NewRegistry(k), Storage: local.Storage{Forget: k.forget}, Timing: local.Timing{Drain: -1}, Workers: local.Workers{Shared: k.shared}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -392,7 +392,7 @@ func TestDeleteLocksInOrder(t *testing.T) {
 	}
 	order := &lockOrder{Store: st}
 	eng, err := local.Open(t.Context(), local.Config{
-		Store: order, Model: obedient{}, Tools: tool.NewRegistry(k), Forget: k.forget,
+		Store: order, Model: obedient{}, Tools: tool.NewRegistry(k), Storage: local.Storage{Forget: k.forget},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -71,7 +71,7 @@ func openArchive(t *testing.T, script string, cfg local.Config, tools ...tool.To
 		t.Fatal(err)
 	}
 	cfg.Model, cfg.Tools = m, tool.NewRegistry(append(tools, background.Tools(background.Config{})...)...)
-	cfg.Beat, cfg.Lease, cfg.Drain, cfg.PerSession = time.Hour, 4*time.Hour, -1, 50
+	cfg.Workers.Beat, cfg.Workers.Lease, cfg.Timing.Drain, cfg.Limits.SlotsPerSession = time.Hour, 4*time.Hour, -1, 50
 	eng, err := local.Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -289,7 +289,7 @@ func TestPrunedWithArtifacts(t *testing.T) {
 					return remove(path)
 				}}
 			}
-			return openArchive(t, spawnOne, local.Config{Store: mortal, Files: files}, keeps)
+			return openArchive(t, spawnOne, local.Config{Store: mortal, Ports: local.Ports{Files: files}}, keeps)
 		}
 		a := life(func(string) error { return errors.New("the process is dead") })
 		a.begin()

@@ -37,7 +37,8 @@ steps:
 		t.Fatal(err)
 	}
 	eng, err := local.Open(t.Context(), local.Config{
-		Store: st, Model: model, Tools: tool.NewRegistry(session.StorageTools()...), Secrets: home.Secrets, Beat: 20 * time.Millisecond,
+		Store: st, Model: model, Tools: tool.NewRegistry(session.StorageTools()...),
+		Storage: local.Storage{Secrets: home.Secrets}, Workers: local.Workers{Beat: 20 * time.Millisecond},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -74,7 +74,7 @@ func watchers(t *testing.T, st store.Store, tools *tool.Registry) (all []lookout
 	for i := range 3 {
 		l := lookout{looks: &looks{Store: st}}
 		l.member = &member{desk: office.desk(fmt.Sprint("worker_", i), l.looks, 0, false), ended: make(chan error, 1)}
-		eng, err := local.Open(t.Context(), local.Config{Store: l.desk, Model: obedient{}, Tools: tools, Shared: true, Drain: -1})
+		eng, err := local.Open(t.Context(), local.Config{Store: l.desk, Model: obedient{}, Tools: tools, Workers: local.Workers{Shared: true}, Timing: local.Timing{Drain: -1}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -96,8 +96,8 @@ func (b *bell) start(plan faulty.Plan) (*local.Engine, func()) {
 	if b.over == nil {
 		b.over = b.st
 	}
-	cfg := local.Config{Store: faulty.New(b.over, plan), Model: m, Drain: -1, PerSession: -1, PerProcess: -1, QueueLength: 2000, Grace: time.Millisecond}
-	cfg.Schedules, cfg.Beat, cfg.Lease, cfg.Shared = b.rules, 10*time.Minute, time.Hour, b.share
+	cfg := local.Config{Store: faulty.New(b.over, plan), Model: m, Timing: local.Timing{Drain: -1, Grace: time.Millisecond}, Limits: local.Limits{SlotsPerSession: -1, SlotsPerProcess: -1, QueueLength: 2000}}
+	cfg.Timekeeping.Schedules, cfg.Workers.Beat, cfg.Workers.Lease, cfg.Workers.Shared = b.rules, 10*time.Minute, time.Hour, b.share
 	b.last = cfg.Store.(*faulty.Store)
 	ring := tool.NewBackground(tool.Spec{Name: "ring", Description: "Rings", Class: perdure.Idempotent, NeedsEnv: true}, b.ring)
 	asks := tool.NewBackground(tool.Spec{Name: "ask", Description: "Asks first", Class: perdure.Idempotent, NeedsEnv: true, Policy: tool.PolicyRequiresApproval}, b.ring)

@@ -44,8 +44,8 @@ func openShop(t *testing.T, script string, cfg local.Config, tools ...tool.Tool)
 	h := &hooked{Store: cfg.Store}
 	cfg.Store, cfg.Model = h, m
 	cfg.Tools = tool.NewRegistry(append(tools, background.Tools(background.Config{})...)...)
-	if cfg.Drain == 0 {
-		cfg.Drain = -1
+	if cfg.Timing.Drain == 0 {
+		cfg.Timing.Drain = -1
 	}
 	eng, err := local.Open(ctx, cfg)
 	if err != nil {
@@ -172,7 +172,7 @@ func TestFaultFencedWrites(t *testing.T) {
 		close(wrote)
 		return answer{}, nil
 	})
-	a := openShop(t, strings.ReplaceAll(spawnOne, "bg_note", "stubborn"), local.Config{Grace: 10 * time.Millisecond}, stubborn)
+	a := openShop(t, strings.ReplaceAll(spawnOne, "bg_note", "stubborn"), local.Config{Timing: local.Timing{Grace: 10 * time.Millisecond}}, stubborn)
 	a.run()
 	a.session()
 	a.say("go")

@@ -148,8 +148,10 @@ func (s *storm) start(point death) *life {
 	}
 	l := &life{mortal: enginerig.NewKillableStore(under, &count, point), ended: make(chan error, 1)}
 	eng, err := local.Open(s.t.Context(), local.Config{
-		Store: l.mortal, Model: obedient{}, Tools: s.tools(), PerSession: 2, PerProcess: 5, MaxExecutions: -1, NoProgress: -1,
-		Grace: 20 * time.Millisecond, Drain: -1, Beat: time.Hour, Lease: 4 * time.Hour,
+		Store: l.mortal, Model: obedient{}, Tools: s.tools(),
+		Limits:  local.Limits{SlotsPerSession: 2, SlotsPerProcess: 5, MaxExecutions: -1, NoProgress: -1},
+		Timing:  local.Timing{Grace: 20 * time.Millisecond, Drain: -1},
+		Workers: local.Workers{Beat: time.Hour, Lease: 4 * time.Hour},
 	})
 	if err != nil {
 		s.t.Fatal(err)

@@ -220,7 +220,7 @@ func (v unreadableViewJournal) Partial(session perdure.SessionID, message perdur
 }
 
 // openAnswer creates a session over a store whose turn has an open message with stored text, and
-// completedTranscript ones before it.
+// completed ones before it.
 func openAnswer(t *testing.T, w *world, agent perdure.Agent, text string) perdure.SessionID {
 	t.Helper()
 	st := w.open(t)

@@ -274,7 +274,7 @@ func lookers(ctx context.Context, t *testing.T, letGo <-chan struct{}) (eng engi
 	}
 	seen := make(chan tool.Env)
 	tools := tool.NewRegistry(append(append(background.Tools(background.Config{}), subagent.Tools()...), peek(seen, letGo))...)
-	own, err := local.Open(ctx, local.Config{Store: memory.New(memory.Config{}), Model: m, Tools: tools, Drain: -1})
+	own, err := local.Open(ctx, local.Config{Store: memory.New(memory.Config{}), Model: m, Tools: tools, Timing: local.Timing{Drain: -1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -381,7 +381,7 @@ func TestSubagentScope(t *testing.T) {
 }
 
 // TestSubagentReadsGrandchild lets a parent wait for a task of its subagent and read its end: the
-// shutDown is delivered to its own session, and the parent's turn continues.
+// end is delivered to its own session, and the parent's turn continues.
 func TestSubagentReadsGrandchild(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, enginetest.Setup{Script: parentOf(freeOne, `  - when: {user_contains: look, last_role: user}
@@ -573,8 +573,10 @@ func TestSubagentLimitsHold(t *testing.T) {
 			rt.Fatal(err)
 		}
 		eng, err := local.Open(t.Context(), local.Config{
-			Store: c, Model: m, Tools: tool.NewRegistry(append(background.Tools(background.Config{}), subagent.Tools()...)...), Drain: -1,
-			SubagentDepth: c.depth, SubagentsLive: c.live, SubagentsTotal: c.total,
+			Store: c, Model: m,
+			Tools:  tool.NewRegistry(append(background.Tools(background.Config{}), subagent.Tools()...)...),
+			Timing: local.Timing{Drain: -1},
+			Limits: local.Limits{SubagentDepth: c.depth, SubagentsLive: c.live, SubagentsTotal: c.total},
 		})
 		if err != nil {
 			rt.Fatal(err)

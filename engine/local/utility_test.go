@@ -69,7 +69,9 @@ func newAsking(t *testing.T, st store.Store, script string, small model.Model) a
 			return answer{"text": text}, err
 		})
 	eng, err := local.Open(ctx, local.Config{
-		Store: st, Model: parsed(t, script), Tools: tool.NewRegistry(append(background.Tools(background.Config{}), ask)...), Drain: -1,
+		Store: st, Model: parsed(t, script),
+		Tools:   tool.NewRegistry(append(background.Tools(background.Config{}), ask)...),
+		Timing:  local.Timing{Drain: -1},
 		Utility: local.Utility{Model: small, Name: "small"},
 	})
 	if err != nil {

@@ -36,7 +36,7 @@ func idleTurn(t *testing.T, m model.Model, tools ...tool.Tool) (failed perdure.T
 	var text lockedText
 	eng, err := local.Open(t.Context(), local.Config{
 		Store: memory.New(memory.Config{}), Model: m, Tools: tool.NewRegistry(tools...), Log: slog.New(slog.NewTextHandler(&text, nil)),
-		StallTimeout: -1, SoftBudget: -1,
+		Timing: local.Timing{Stall: -1, SoftBudget: -1},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -186,7 +186,8 @@ func TestWatchdogLimitIsChecked(t *testing.T) {
 		}
 
 		_, err := local.Open(t.Context(), local.Config{
-			Store: memory.New(memory.Config{}), Model: silent{}, Tools: tools, IdleTimeout: c.idle, IdleHardCap: c.hard,
+			Store: memory.New(memory.Config{}), Model: silent{}, Tools: tools,
+			Timing: local.Timing{Idle: c.idle, IdleHardCap: c.hard},
 		})
 
 		if (err == nil) != (c.refused == "") || err != nil && !strings.Contains(err.Error(), c.refused) {
@@ -232,7 +233,9 @@ func TestCancelWaitsForTheGrace(t *testing.T) {
 			t.Fatal(err)
 		}
 		eng, err := local.Open(t.Context(), local.Config{
-			Store: memory.New(memory.Config{}), Model: m, Tools: tool.NewRegistry(append(background.Tools(background.Config{}), stubborn, ender)...), Grace: 2 * time.Minute,
+			Store: memory.New(memory.Config{}), Model: m,
+			Tools:  tool.NewRegistry(append(background.Tools(background.Config{}), stubborn, ender)...),
+			Timing: local.Timing{Grace: 2 * time.Minute},
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -18,12 +18,14 @@ func (e engineAgents) List(ctx context.Context) ([]engine.AgentEntry, error) {
 }
 
 func (e engineAgents) Get(ctx context.Context, id string) (a engine.AgentEntry, err error) {
-	return a, e.named(ctx, request{what: "agent", path: "/v1/agents/"}, id, &a)
+	err = e.named(ctx, request{what: "agent", path: "/v1/agents/"}, id, &a)
+	return a, err
 }
 
 // Effective resolves an agent as a session created now would have it.
 func (e engineAgents) Effective(ctx context.Context, id string) (a engine.EffectiveAgent, err error) {
-	return a, e.named(ctx, request{what: "effective agent", path: "/v1/agents/", suffix: "/effective"}, id, &a)
+	err = e.named(ctx, request{what: "effective agent", path: "/v1/agents/", suffix: "/effective"}, id, &a)
+	return a, err
 }
 
 // Versions returns every stored version of an agent, newest first.
@@ -37,7 +39,8 @@ func (e engineAgents) Put(ctx context.Context, w engine.AgentWrite) (a engine.Ag
 		Harness perdure.HarnessID `json:"harness_id,omitempty"`
 		agent.Overlay
 	}{w.ID, w.Harness, w.Overlay}
-	return a, e.putStored(ctx, stored{"agent", "/v1/agents/", w.Name, w.Version}, body, &a)
+	err = e.putStored(ctx, stored{"agent", "/v1/agents/", w.Name, w.Version}, body, &a)
+	return a, err
 }
 
 // Delete marks a stored agent as deleted.
@@ -50,7 +53,8 @@ func (e engineHarnesses) List(ctx context.Context) ([]engine.HarnessEntry, error
 }
 
 func (e engineHarnesses) Get(ctx context.Context, id string) (h engine.HarnessEntry, err error) {
-	return h, e.named(ctx, request{what: "harness", path: "/v1/harnesses/"}, id, &h)
+	err = e.named(ctx, request{what: "harness", path: "/v1/harnesses/"}, id, &h)
+	return h, err
 }
 
 // Versions returns every stored version of a harness, newest first.
@@ -64,7 +68,8 @@ func (e engineHarnesses) Put(ctx context.Context, w engine.HarnessWrite) (h engi
 		Parent perdure.HarnessID `json:"parent_id,omitempty"`
 		agent.Overlay
 	}{w.ID, w.Parent, w.Overlay}
-	return h, e.putStored(ctx, stored{"harness", "/v1/harnesses/", w.Name, w.Version}, body, &h)
+	err = e.putStored(ctx, stored{"harness", "/v1/harnesses/", w.Name, w.Version}, body, &h)
+	return h, err
 }
 
 // Delete marks a harness as deleted.

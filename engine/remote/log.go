@@ -49,7 +49,7 @@ func (e *Engine) logPage(ctx context.Context, id perdure.TaskID, offset int64, m
 // FollowLog calls fn with a task's output from a byte offset, and with new output as it arrives,
 // until the task has ended and all of its output was passed. Every byte is passed exactly once,
 // even if connections are cut or the server restarts; see Config.Outage. Output that was rotated
-// retryableError is skipped; the offset of the next chunk shows that. A negative offset counts from
+// away is skipped; the offset of the next chunk shows that. A negative offset counts from
 // the end.
 //
 // It returns nil, fn's error, the cause of ctx, the server's error, or Unavailable.

@@ -51,7 +51,7 @@ func play(t *testing.T, p plot) *stage {
 	}
 	st := memory.New(memory.Config{})
 	cfg := p.cfg
-	cfg.Store, cfg.Model, cfg.Tools, cfg.Drain = st, model, tool.NewRegistry(p.tool), -1
+	cfg.Store, cfg.Model, cfg.Tools, cfg.Timing.Drain = st, model, tool.NewRegistry(p.tool), -1
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	eng, err := local.Open(ctx, cfg)
 	if err != nil {
@@ -199,7 +199,7 @@ func TestSendMailAsks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var out sent
-			s := play(t, plot{cfg: local.Config{Hooks: c.hooks}, tool: lanes.SendMail(out.send), args: "{to: a@x, text: hi}"})
+			s := play(t, plot{cfg: local.Config{Policies: local.Policies{Hooks: c.hooks}}, tool: lanes.SendMail(out.send), args: "{to: a@x, text: hi}"})
 			asked := s.decide(1, c.verdict)
 			s.said()
 
@@ -223,7 +223,7 @@ func TestDeleteFolderIsJudged(t *testing.T) {
 		t.Run(folder, func(t *testing.T) {
 			t.Parallel()
 			target := lanes.DeleteFolder(func(string) error { return nil })
-			s := play(t, plot{cfg: local.Config{Permit: lanes.Permit}, tool: target, args: "{folder: " + folder + "}"})
+			s := play(t, plot{cfg: local.Config{Policies: local.Policies{Permit: lanes.Permit}}, tool: target, args: "{folder: " + folder + "}"})
 			if c.asks {
 				if a := s.decide(1, perdure.Verdict{Approve: true}); a.Reason != "all mail in it will be deleted" || a.Permissions[0].Target != folder {
 					t.Errorf("asked %+v", a)
@@ -243,7 +243,7 @@ func TestBookRoomAsksInTheMiddle(t *testing.T) {
 			t.Parallel()
 			booked := make(chan string, 1)
 			target := lanes.BookRoom(func(_, _, room string) error { booked <- room; return nil })
-			s := play(t, plot{cfg: local.Config{Route: lanes.Route}, tool: target, args: "{day: Monday}"})
+			s := play(t, plot{cfg: local.Config{Policies: local.Policies{Route: lanes.Route}}, tool: target, args: "{day: Monday}"})
 			question := until[perdure.TaskMessageSent](s, 1).Message
 			task, err := s.Tasks().Get(s.ctx, question.Task)
 			if err != nil || question.Text != "Red and Blue are free on Monday. Which one?" {
@@ -310,7 +310,7 @@ func (f farm) Stop(key string, force bool) {
 func TestEndTaskStopsTheFarm(t *testing.T) {
 	t.Parallel()
 	f := farm{begun: make(chan string, 1), stopped: make(chan string, 1)}
-	s := play(t, plot{cfg: local.Config{Route: lanes.Route}, tool: lanes.Render(f), args: "{scene: dawn}"})
+	s := play(t, plot{cfg: local.Config{Policies: local.Policies{Route: lanes.Route}}, tool: lanes.Render(f), args: "{scene: dawn}"})
 	created := until[perdure.TaskCreated](s, 1).Task
 	key := <-f.begun
 	task, err := lanes.EndTask(s.ctx, s, created.ID)

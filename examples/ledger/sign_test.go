@@ -91,7 +91,7 @@ func open(t *testing.T, script string) (*local.Engine, error) {
 		return nil, err
 	}
 	tools := tool.NewRegistry(slices.Concat([]tool.Tool{ledger.SignNotes()}, file.Tools(), background.Tools(background.Config{}), session.StorageTools())...)
-	eng, err := local.Open(t.Context(), local.Config{Store: st, Model: model, Tools: tools, Secrets: home.Secrets, BlobConfig: home.BlobConfig})
+	eng, err := local.Open(t.Context(), local.Config{Store: st, Model: model, Tools: tools, Storage: home.Storage})
 	if err != nil {
 		return nil, err
 	}

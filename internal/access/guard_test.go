@@ -44,7 +44,7 @@ func newEngine(t *testing.T) (*local.Engine, *memory.Store) {
 		t.Fatal(err)
 	}
 	st := memory.New(memory.Config{})
-	eng, err := local.Open(t.Context(), local.Config{Store: st, Model: m, Tools: tool.NewRegistry(subagent.Tools()...), Drain: -1})
+	eng, err := local.Open(t.Context(), local.Config{Store: st, Model: m, Tools: tool.NewRegistry(subagent.Tools()...), Timing: local.Timing{Drain: -1}})
 	if err != nil {
 		t.Fatal(err)
 	}

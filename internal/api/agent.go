@@ -32,45 +32,45 @@ type ofConnection struct {
 type connectionAct struct{}
 
 // agentOperations registers the operations on agents, connections and providers.
-func (a *API) agentOperations() {
+func (a agentHandlers) register() {
 	missing := []int{http.StatusNotFound}
-	read(a, operation{id: "list-agents", path: "/v1/agents", policy: reads, summary: "List agents: those given in the configuration, and stored ones"}, a.listAgents)
-	read(a, operation{id: "get-agent", path: "/v1/agents/{agent}", policy: reads, summary: "Show an agent", errors: missing},
+	read(a.API, operation{id: "list-agents", path: "/v1/agents", policy: reads, summary: "List agents: those given in the configuration, and stored ones"}, a.listAgents)
+	read(a.API, operation{id: "get-agent", path: "/v1/agents/{agent}", policy: reads, summary: "Show an agent", errors: missing},
 		func(ctx context.Context, in *OfAgent) (*single[engine.AgentEntry], error) {
 			return singleOf(a.cfg.Engine.Agents().Get(ctx, in.ID))
 		})
-	read(a, operation{
+	read(a.API, operation{
 		id: "get-effective-agent", path: "/v1/agents/{agent}/effective", policy: reads, summary: "Show an agent merged with its harnesses, as a new session would use it",
 		errors: append(missing, http.StatusConflict),
 	}, func(ctx context.Context, in *OfAgent) (*single[engine.EffectiveAgent], error) {
 		return singleOf(a.cfg.Engine.Agents().Effective(ctx, in.ID))
 	})
-	read(a, operation{
+	read(a.API, operation{
 		id: "list-agent-versions", path: "/v1/agents/{agent}/versions", policy: reads, summary: "List the versions of an agent, newest first", errors: missing,
 	}, a.listAgentVersions)
-	replace(a, operation{
+	replace(a.API, operation{
 		id: "put-agent", path: "/v1/agents/{agent}", policy: administers, summary: "Create or replace a stored agent",
 		errors: append(missing, http.StatusPreconditionRequired), route: route{checksConditions: true, returnsResource: true},
 	}, body[newAgent]{example: newAgent{Overlay: agent.Overlay{SystemPrompt: "You read, and say what is new.", Tools: []string{"echo"}}}}, a.putAgent)
-	erase(a, operation{
+	erase(a.API, operation{
 		id: "delete-agent", path: "/v1/agents/{agent}", policy: administers, summary: "Delete a stored agent, leaving a tombstone; turns that need it fail",
 		errors: missing, route: route{checksConditions: true},
 	}, a.deleteAgent)
-	read(a, operation{id: "list-connections", path: "/v1/connections", policy: reads, summary: "List the connections to servers whose tools agents may use, by name"}, a.listConnections)
-	write(a, operation{
+	read(a.API, operation{id: "list-connections", path: "/v1/connections", policy: reads, summary: "List the connections to servers whose tools agents may use, by name"}, a.listConnections)
+	write(a.API, operation{
 		id: "test-connection", path: "/v1/connections/{connection}/test", policy: administers, class: takesTime, summary: "Test a connection: list the server's tools again, starting the server if necessary", errors: missing,
 	}, body[connectionAct]{optional: true}, func(ctx context.Context, in *ofConnection, _ connectionAct) (*single[engine.Connection], error) {
 		return singleOf(a.cfg.Engine.Connections().Test(ctx, in.Name))
 	})
-	read(a, operation{id: "list-providers", path: "/v1/providers", policy: reads, summary: "List model providers, by name"}, a.listProviders)
+	read(a.API, operation{id: "list-providers", path: "/v1/providers", policy: reads, summary: "List model providers, by name"}, a.listProviders)
 }
 
-func (a *API) listAgents(ctx context.Context, in *struct {
+func (a agentHandlers) listAgents(ctx context.Context, in *struct {
 	Source string `query:"source" enum:"given,kept" doc:"Only agents from this source: the configuration, or the store."`
 	Status string `query:"status" enum:"active,archived,deleted" doc:"Only agents with this status."`
 	Paged
 }) (*page[engine.AgentEntry], error) {
-	return pageOfAppended(a, in.Paged, appendedList[engine.AgentEntry]{
+	return pageOfAppended(a.API, in.Paged, appendedList[engine.AgentEntry]{
 		name: orgPrefix(ctx) + "agents " + in.Source + " " + in.Status,
 		all:  func() ([]engine.AgentEntry, error) { return a.cfg.Engine.Agents().List(ctx) },
 		match: func(one engine.AgentEntry) bool {
@@ -80,11 +80,11 @@ func (a *API) listAgents(ctx context.Context, in *struct {
 	})
 }
 
-func (a *API) listAgentVersions(ctx context.Context, in *struct {
+func (a agentHandlers) listAgentVersions(ctx context.Context, in *struct {
 	OfAgent
 	Paged
 }) (*page[engine.AgentEntry], error) {
-	return pageOfAppended(a, in.Paged, appendedList[engine.AgentEntry]{
+	return pageOfAppended(a.API, in.Paged, appendedList[engine.AgentEntry]{
 		name:  orgPrefix(ctx) + "versions of agent " + in.ID,
 		all:   func() ([]engine.AgentEntry, error) { return a.cfg.Engine.Agents().Versions(ctx, in.ID, 0) },
 		match: func(engine.AgentEntry) bool { return true },
@@ -93,7 +93,7 @@ func (a *API) listAgentVersions(ctx context.Context, in *struct {
 }
 
 // putAgent writes an agent.
-func (a *API) putAgent(ctx context.Context, in *struct {
+func (a agentHandlers) putAgent(ctx context.Context, in *struct {
 	OfAgent
 	Conditions
 }, b newAgent) (*single[engine.AgentEntry], error) {
@@ -111,7 +111,7 @@ func (a *API) putAgent(ctx context.Context, in *struct {
 	return &single[engine.AgentEntry]{put}, err
 }
 
-func (a *API) storedAgents() resourceHandler[engine.AgentEntry] {
+func (a agentHandlers) storedAgents() resourceHandler[engine.AgentEntry] {
 	return resourceHandler[engine.AgentEntry]{
 		noun: "agent", current: a.cfg.Engine.Agents().Get, isID: isID[perdure.AgentID],
 		head: func(one engine.AgentEntry) storedHead {
@@ -137,25 +137,25 @@ func wrongAgent(err error) error {
 }
 
 // deleteAgent replaces an agent with a tombstone.
-func (a *API) deleteAgent(ctx context.Context, in *struct {
+func (a agentHandlers) deleteAgent(ctx context.Context, in *struct {
 	OfAgent
 	IfMatch string `header:"If-Match" doc:"Only if the agent still has this ETag; * matches any."`
 }) (*nothing, error) {
 	return a.storedAgents().delete(ctx, deleteRequest{name: in.ID, ifMatch: in.IfMatch, delete: func(version int64) error { return a.cfg.Engine.Agents().Delete(ctx, in.ID, version) }})
 }
 
-func (a *API) listConnections(ctx context.Context, in *struct{ Paged }) (*page[engine.Connection], error) {
+func (a agentHandlers) listConnections(ctx context.Context, in *struct{ Paged }) (*page[engine.Connection], error) {
 	all, err := a.cfg.Engine.Connections().List(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return pageOfSorted(a, in.Paged, sortedList[engine.Connection]{name: orgPrefix(ctx) + "connections", all: all, key: func(c engine.Connection) string { return c.Name }})
+	return pageOfSorted(a.API, in.Paged, sortedList[engine.Connection]{name: orgPrefix(ctx) + "connections", all: all, key: func(c engine.Connection) string { return c.Name }})
 }
 
-func (a *API) listProviders(ctx context.Context, in *struct{ Paged }) (*page[engine.Provider], error) {
+func (a agentHandlers) listProviders(ctx context.Context, in *struct{ Paged }) (*page[engine.Provider], error) {
 	all, err := a.cfg.Engine.Connections().Providers(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return pageOfSorted(a, in.Paged, sortedList[engine.Provider]{name: orgPrefix(ctx) + "providers", all: all, key: func(p engine.Provider) string { return p.Name }})
+	return pageOfSorted(a.API, in.Paged, sortedList[engine.Provider]{name: orgPrefix(ctx) + "providers", all: all, key: func(p engine.Provider) string { return p.Name }})
 }

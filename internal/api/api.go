@@ -42,20 +42,28 @@ type Config struct {
 	// 503.
 	StorageIdentity func(ctx context.Context) (engine.StorageIdentity, error)
 
-	Ping         time.Duration // interval of the comments that keep a stream alive; 0: 15 s
-	PollInterval time.Duration // minimum interval between two reads of a followed list; 0: 1 s
-	// WriteTimeout limits each write to a client; 0: 13 s, which cuts a slow client within 15 s
-	// (H9, ST5).
-	WriteTimeout  time.Duration
-	ReadTimeout   time.Duration // for the body of a request; 0: 30 s
-	Admission     Admission     // limits of concurrent work
-	MaxWait       time.Duration // limit of ?wait=; 0: 60 s
-	MaxBody       int64         // bytes of a request body; 0: 4 MiB
-	MaxImages     int64         // bytes of the body of a message, which may contain images; 0: 28 MiB
-	MaxArchive    int64         // bytes of an imported session; 0: 256 MiB
-	MaxFile       int64         // bytes of a file; 0: 100 MiB
-	MaxHeaders    int           // header lines of a request; 0: 200
-	MaxTargetSize int           // bytes of path and query; 0: 8 KiB
+	Timing    Timing
+	Limits    Limits    // of the size of requests
+	Admission Admission // limits of concurrent work
+}
+
+// Timing has the times of an API. The zero value has the defaults.
+type Timing struct {
+	Ping    time.Duration // interval of the comments that keep a stream alive; 0: 15 s
+	Poll    time.Duration // minimum interval between two reads of a followed list; 0: 1 s
+	Write   time.Duration // for each write to a client; 0: 13 s, which cuts a slow client within 15 s (H9, ST5)
+	Read    time.Duration // for the body of a request; 0: 30 s
+	MaxWait time.Duration // limit of ?wait=; 0: 60 s
+}
+
+// Limits bounds the size of requests. The zero value has the defaults.
+type Limits struct {
+	Body    int64 // bytes of a request body; 0: 4 MiB
+	Message int64 // bytes of the body of a message, which may contain images; 0: 28 MiB
+	Archive int64 // bytes of an imported session; 0: 256 MiB
+	File    int64 // bytes of a file; 0: 100 MiB
+	Headers int   // header lines of a request; 0: 200
+	Target  int   // bytes of path and query; 0: 8 KiB
 }
 
 // API serves Perdure over HTTP. It is safe for concurrent use.
@@ -120,18 +128,18 @@ func New(cfg Config) (*API, error) {
 }
 
 func withDefaults(cfg Config) (_ Config, err error) {
-	cfg.Ping = orDefault(cfg.Ping, 15*time.Second)
+	cfg.Timing.Ping = orDefault(cfg.Timing.Ping, 15*time.Second)
 	cfg.Admission = cfg.Admission.withDefaults()
-	cfg.PollInterval = orDefault(cfg.PollInterval, time.Second)
-	cfg.WriteTimeout = orDefault(cfg.WriteTimeout, 13*time.Second)
-	cfg.ReadTimeout = orDefault(cfg.ReadTimeout, 30*time.Second)
-	cfg.MaxWait = orDefault(cfg.MaxWait, 60*time.Second)
-	cfg.MaxBody = orDefault(cfg.MaxBody, 4<<20)
-	cfg.MaxImages = orDefault(cfg.MaxImages, 28<<20)
-	cfg.MaxArchive = orDefault(cfg.MaxArchive, 256<<20)
-	cfg.MaxFile = orDefault(cfg.MaxFile, 100<<20)
-	cfg.MaxHeaders = orDefault(cfg.MaxHeaders, 200)
-	cfg.MaxTargetSize = orDefault(cfg.MaxTargetSize, 8<<10)
+	cfg.Timing.Poll = orDefault(cfg.Timing.Poll, time.Second)
+	cfg.Timing.Write = orDefault(cfg.Timing.Write, 13*time.Second)
+	cfg.Timing.Read = orDefault(cfg.Timing.Read, 30*time.Second)
+	cfg.Timing.MaxWait = orDefault(cfg.Timing.MaxWait, 60*time.Second)
+	cfg.Limits.Body = orDefault(cfg.Limits.Body, 4<<20)
+	cfg.Limits.Message = orDefault(cfg.Limits.Message, 28<<20)
+	cfg.Limits.Archive = orDefault(cfg.Limits.Archive, 256<<20)
+	cfg.Limits.File = orDefault(cfg.Limits.File, 100<<20)
+	cfg.Limits.Headers = orDefault(cfg.Limits.Headers, 200)
+	cfg.Limits.Target = orDefault(cfg.Limits.Target, 8<<10)
 	cfg.Disclosure = orDefault(cfg.Disclosure, Standard)
 	cfg.Version = orDefault(cfg.Version, "dev")
 	if cfg.Log == nil {
@@ -185,32 +193,32 @@ func NewServer(handler http.Handler, log *slog.Logger) *http.Server {
 
 // operations registers all operations.
 func (a *API) operations() {
-	a.healthOperations()
-	a.storageOperations()
-	a.manualOperations()
-	a.sessionOperations()
-	a.archiveOperations()
-	a.messageOperations()
-	a.eventOperations()
-	a.topicOperations()
-	a.callOperations()
-	a.hostCallOperations()
-	a.approvalOperations()
-	a.budgetOperations()
-	a.taskOperations()
-	a.deliveryOperations()
-	a.scheduleOperations()
-	a.webhookOperations()
-	a.taskLogOperations()
-	a.toolOperations()
-	a.agentOperations()
-	a.harnessOperations()
-	a.tokenOperations()
-	a.auditOperations()
-	a.fileOperations()
-	a.valueOperations()
-	a.resourceOperations()
-	a.bulkOperations()
+	healthHandlers{a}.register()
+	a.registerStorageIdentity()
+	manualHandlers{a}.register()
+	sessionHandlers{a}.register()
+	archiveHandlers{a}.register()
+	messageHandlers{a}.register()
+	eventHandlers{a}.register()
+	topicHandlers{a}.register()
+	callHandlers{a}.register()
+	callHandlers{a}.registerHostCalls()
+	approvalHandlers{a}.register()
+	budgetHandlers{a}.register()
+	taskHandlers{a}.register()
+	deliveryHandlers{a}.register()
+	scheduleHandlers{a}.register()
+	webhookHandlers{a}.register()
+	taskLogHandlers{a}.register()
+	toolHandlers{a}.register()
+	agentHandlers{a}.register()
+	harnessHandlers{a}.register()
+	tokenHandlers{a}.register()
+	auditHandlers{a}.register()
+	fileHandlers{a}.register()
+	valueHandlers{a}.register()
+	resourceHandlers{a}.register()
+	bulkHandlers{a}.register()
 	a.closeRequests()
 	a.describeConditions()
 }

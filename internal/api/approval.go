@@ -34,24 +34,24 @@ type denying struct {
 	Note       string `json:"note,omitempty" doc:"The text that the model reads instead of a result."`
 }
 
-func (a *API) approvalOperations() {
-	read(a, operation{
+func (a approvalHandlers) register() {
+	read(a.API, operation{
 		id: "list-approvals", path: "/v1/approvals", policy: reads, summary: "List approvals, in the order in which they were requested",
 	}, a.listApprovals)
-	read(a, operation{
+	read(a.API, operation{
 		id: "get-approval", path: "/v1/approvals/{id}", policy: reads, summary: "Show an approval", errors: []int{http.StatusNotFound},
 	}, func(ctx context.Context, in *ofApproval) (*single[perdure.Approval], error) {
 		return singleOf(a.cfg.Engine.Approvals().Get(ctx, in.ID))
 	})
-	write(a, operation{
+	write(a.API, operation{
 		id: "approve", path: "/v1/approvals/{id}/approve", policy: approves, summary: "Approve a call", errors: []int{http.StatusNotFound},
 	}, body[approving]{example: approving{Note: "checked with the customer"}, optional: true}, a.approve)
-	write(a, operation{
+	write(a.API, operation{
 		id: "deny", path: "/v1/approvals/{id}/deny", policy: approves, class: stopsWork, summary: "Deny a call", errors: []int{http.StatusNotFound},
 	}, body[denying]{example: denying{Note: "not on a Friday"}, optional: true}, a.deny)
 }
 
-func (a *API) listApprovals(ctx context.Context, in *struct {
+func (a approvalHandlers) listApprovals(ctx context.Context, in *struct {
 	Session perdure.SessionID     `query:"session" doc:"Only approvals of this session."`
 	State   perdure.ApprovalState `query:"state" enum:"open,pending,approved,denied,expired,void" doc:"Only approvals in this state; pending is the same as open."`
 	Paged
@@ -59,7 +59,7 @@ func (a *API) listApprovals(ctx context.Context, in *struct {
 	if in.State == pending {
 		in.State = perdure.ApprovalOpen
 	}
-	got, err := pageOfAppended(a, in.Paged, appendedList[perdure.Approval]{
+	got, err := pageOfAppended(a.API, in.Paged, appendedList[perdure.Approval]{
 		name: orgPrefix(ctx) + fmt.Sprintf("approvals %q %q", in.Session, in.State),
 		all: func() ([]perdure.Approval, error) {
 			filter := engine.ApprovalFilter{Session: in.Session}
@@ -91,20 +91,20 @@ func approvalInList(p perdure.Approval) perdure.Approval {
 	return p
 }
 
-func (a *API) approve(ctx context.Context, in *ofApproval, body approving) (*single[perdure.Approval], error) {
+func (a approvalHandlers) approve(ctx context.Context, in *ofApproval, body approving) (*single[perdure.Approval], error) {
 	if len(body.Args) > 0 && !bytes.HasPrefix(body.Args, []byte("{")) {
 		return nil, invalid("/args", "must be an object; omit it to approve the arguments unchanged")
 	}
 	return a.decide(ctx, in.ID, perdure.Verdict{Approve: true, Note: body.Note, ArgsHash: body.ArgsDigest, Args: body.Args})
 }
 
-func (a *API) deny(ctx context.Context, in *ofApproval, body denying) (*single[perdure.Approval], error) {
+func (a approvalHandlers) deny(ctx context.Context, in *ofApproval, body denying) (*single[perdure.Approval], error) {
 	return a.decide(ctx, in.ID, perdure.Verdict{Note: body.Note, ArgsHash: body.ArgsDigest})
 }
 
 // decide records the caller's verdict. If a request with an idempotency key was started before and
 // its verdict is already recorded, the response is the current approval.
-func (a *API) decide(ctx context.Context, id perdure.ApprovalID, v perdure.Verdict) (*single[perdure.Approval], error) {
+func (a approvalHandlers) decide(ctx context.Context, id perdure.ApprovalID, v perdure.Verdict) (*single[perdure.Approval], error) {
 	v.By = requestOf(ctx).actor
 	decided, refused := a.cfg.Engine.Approvals().Decide(ctx, id, v)
 	if refused == nil || !(errors.Is(refused, perdure.Conflict) && requestOf(ctx).repeated) {

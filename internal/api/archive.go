@@ -28,24 +28,24 @@ type importQuery struct {
 	TakeOver bool `query:"take_over" doc:"The exported session no longer exists anywhere: continue its running work as after a crash."`
 }
 
-func (a *API) archiveOperations() {
+func (a archiveHandlers) register() {
 	lines := map[string]*huma.MediaType{formLines: {Schema: &huma.Schema{
 		Type: huma.TypeString, Description: "JSON lines: a header, the rows, and a trailer with their counts and SHA-256. Confidential: it contains the session's secret.",
 	}}}
-	write(a, operation{
+	write(a.API, operation{
 		id: "fork-session", path: "/v1/sessions/{id}/fork", policy: writes, summary: "Start a session from the transcript of another one, without repeating its effects",
 		status: http.StatusCreated, errors: []int{http.StatusNotFound},
 	}, body[newFork]{example: newFork{At: 12, Effects: perdure.ForkDryRun}, optional: true}, a.forkSession)
-	read(a, operation{
+	read(a.API, operation{
 		id: "export-session", path: "/v1/sessions/{id}/export", policy: administers, summary: "Export a session with its subagents", errors: []int{http.StatusNotFound}, forms: lines,
 	}, a.exportSession)
-	writeAs(a, operation{
+	writeAs(a.API, operation{
 		method: http.MethodPost, id: "import-session", path: "/v1/sessions/import", policy: administers, summary: "Import a session that was exported", status: http.StatusCreated,
-		errors: []int{http.StatusTooManyRequests}, maxBody: a.cfg.MaxArchive, media: formLines,
+		errors: []int{http.StatusTooManyRequests}, maxBody: a.cfg.Limits.Archive, media: formLines,
 	}, &huma.RequestBody{Required: true, Content: lines}, a.importSession)
 }
 
-func (a *API) forkSession(ctx context.Context, in *OfSession, body newFork) (*created, error) {
+func (a archiveHandlers) forkSession(ctx context.Context, in *OfSession, body newFork) (*created, error) {
 	if body.At < 0 {
 		return nil, invalid("/at_seq", "must be the seq of an event, or 0 for the latest")
 	}
@@ -58,7 +58,7 @@ func (a *API) forkSession(ctx context.Context, in *OfSession, body newFork) (*cr
 
 // exportSession answers with an archive. If the export fails halfway, the connection is cut, so
 // that a client cannot mistake a partial archive for a complete one.
-func (a *API) exportSession(ctx context.Context, in *struct {
+func (a archiveHandlers) exportSession(ctx context.Context, in *struct {
 	OfSession
 	Accept string `header:"Accept" hidden:"true"`
 }) (*streamed, error) {
@@ -82,7 +82,7 @@ func (a *API) exportSession(ctx context.Context, in *struct {
 }
 
 // archiveAnswer starts the response with its first byte, so that an earlier error can still be
-// scheduleResponse as a problem.
+// sent as a problem.
 type archiveAnswer struct {
 	to    huma.Context
 	begun bool
@@ -98,7 +98,7 @@ func (w *archiveAnswer) Write(p []byte) (int, error) {
 	return w.to.BodyWriter().Write(p)
 }
 
-func (a *API) importSession(ctx context.Context, in *importQuery) (*created, error) {
+func (a archiveHandlers) importSession(ctx context.Context, in *importQuery) (*created, error) {
 	req := requestOf(ctx)
 	s, err := a.cfg.Engine.Archives().Import(ctx, bytes.NewReader(req.body), engine.Import{TakeOver: in.TakeOver})
 	if errors.Is(err, perdure.Conflict) && req.repeated { // an earlier attempt under this key lost its response

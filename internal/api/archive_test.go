@@ -65,7 +65,7 @@ func TestArchiveAtWork(t *testing.T) {
 // TestArchiveLimit pins that an import has a limit of its own.
 func TestArchiveLimit(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(c *api.Config) { c.MaxBody, c.MaxArchive = 100, 1000 })
+	r := newRig(t, func(c *api.Config) { c.Limits.Body, c.Limits.Archive = 100, 1000 })
 	r.refusal(r.do(importing([]byte(strings.Repeat("x", 999)))), 400, "invalid")
 	r.refusal(r.do(importing([]byte(strings.Repeat("x", 1001)))), 413, "too_large")
 }

@@ -19,14 +19,14 @@ type auditQuery struct {
 	Paged
 }
 
-func (a *API) auditOperations() {
-	read(a, operation{
+func (a auditHandlers) register() {
+	read(a.API, operation{
 		id: "list-audit", path: "/v1/audit", policy: administers,
 		summary: "List the audit log, oldest entry first",
 	}, a.listAudit)
 }
 
-func (a *API) listAudit(ctx context.Context, in *auditQuery) (*page[engine.AuditEntry], error) {
+func (a auditHandlers) listAudit(ctx context.Context, in *auditQuery) (*page[engine.AuditEntry], error) {
 	which := fmt.Sprintf("%saudit %q %q %q %q", orgPrefix(ctx), in.Action, in.Actor, in.Subject, in.Session)
 	place, err := a.cursors.read(which, in.Cursor, 1)
 	if err != nil {

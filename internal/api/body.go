@@ -19,11 +19,11 @@ import (
 // readBody reads the whole body of a request and enforces the limits of media type, size and time
 // (H16, S6).
 func (a *API) readBody(out *responseWriter, r *http.Request, known route) error {
-	limit, media := orDefault(known.maxBody, a.cfg.MaxBody), orDefault(known.media, formJSON)
+	limit, media := orDefault(known.maxBody, a.cfg.Limits.Body), orDefault(known.media, formJSON)
 	if r.ContentLength > limit {
 		return tooLarge(limit)
 	}
-	_ = out.control.SetReadDeadline(time.Now().Add(a.cfg.ReadTimeout)) // ignored by writers without deadlines
+	_ = out.control.SetReadDeadline(time.Now().Add(a.cfg.Timing.Read)) // ignored by writers without deadlines
 	taking := &meteredBody{body: http.MaxBytesReader(out.ResponseWriter, r.Body, limit), budget: a.queues.bodies}
 	body, err := io.ReadAll(taking)
 	requestOf(r.Context()).reservedBytes = taking.reserved
@@ -35,7 +35,7 @@ func (a *API) readBody(out *responseWriter, r *http.Request, known route) error 
 		return err
 	case errors.As(err, &late) && late.Timeout():
 		out.Header().Set("Connection", "close")
-		return &Problem{Status: http.StatusRequestTimeout, Detail: fmt.Sprintf("the body was not received within %s", a.cfg.ReadTimeout)}
+		return &Problem{Status: http.StatusRequestTimeout, Detail: fmt.Sprintf("the body was not received within %s", a.cfg.Timing.Read)}
 	case errors.As(err, &large):
 		return tooLarge(limit)
 	case err != nil:

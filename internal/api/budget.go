@@ -48,23 +48,23 @@ type OfBudget struct {
 	ID perdure.BudgetID `path:"budget" example:"bdgt_019aa0000000700080000000000000aa" doc:"The budget."`
 }
 
-func (a *API) budgetOperations() {
-	read(a, operation{id: "list-budgets", path: "/v1/budgets", policy: reads, summary: "List budgets with their current standing"},
+func (a budgetHandlers) register() {
+	read(a.API, operation{id: "list-budgets", path: "/v1/budgets", policy: reads, summary: "List budgets with their current standing"},
 		func(ctx context.Context, in *struct {
 			Scope   budget.Scope `query:"scope" enum:"session,agent,user,org" doc:"Only budgets of this scope."`
 			Subject string       `query:"subject" doc:"Only budgets of this subject."`
 		}) (*page[budget.Standing], error) {
 			return a.listBudgets(ctx, engine.BudgetFilter{Scope: in.Scope, Subject: in.Subject})
 		})
-	read(a, operation{id: "get-budgets", path: "/v1/budgets/{scope}/{subject}", policy: reads, summary: "List the budgets of a subject with their current standing", errors: []int{http.StatusNotFound}},
+	read(a.API, operation{id: "get-budgets", path: "/v1/budgets/{scope}/{subject}", policy: reads, summary: "List the budgets of a subject with their current standing", errors: []int{http.StatusNotFound}},
 		func(ctx context.Context, in *ofSubject) (*page[budget.Standing], error) {
 			return a.listBudgets(ctx, engine.BudgetFilter{Scope: in.Scope, Subject: in.Subject})
 		})
-	replace(a, operation{
+	replace(a.API, operation{
 		id: "set-budget", path: "/v1/budgets/{scope}/{subject}", policy: administers, summary: "Set the budget of a subject, one for each currency and period",
 		errors: []int{http.StatusNotFound},
 	}, body[newBudget]{example: newBudget{Currency: budget.USD, Limit: "20", Soft: "15", Period: "month Europe/Berlin"}}, a.setBudget)
-	erase(a, operation{
+	erase(a.API, operation{
 		id: "remove-budget", path: "/v1/budgets/{budget}", policy: administers, summary: "Remove a budget and its ledger", errors: []int{http.StatusNotFound},
 	}, func(ctx context.Context, in *OfBudget) (*nothing, error) {
 		err := a.cfg.Engine.Budgets().Remove(ctx, in.ID)
@@ -73,7 +73,7 @@ func (a *API) budgetOperations() {
 		}
 		return &nothing{}, err
 	})
-	read(a, operation{
+	read(a.API, operation{
 		id: "list-budget-entries", path: "/v1/budgets/{budget}/entries", policy: reads, summary: "List the ledger entries of a budget, oldest first",
 		errors: []int{http.StatusNotFound},
 	}, func(ctx context.Context, in *struct {
@@ -83,12 +83,12 @@ func (a *API) budgetOperations() {
 		found, err := a.cfg.Engine.Budgets().Entries(ctx, in.ID, in.Limit)
 		return pageOf(found, len(found), nil), err
 	})
-	read(a, operation{
+	read(a.API, operation{
 		id: "check-budgets", path: "/v1/sessions/{id}/budgets", policy: reads, summary: "Report the standing of all budgets of a session", errors: []int{http.StatusNotFound},
 	}, func(ctx context.Context, in *OfSession) (*single[budget.Report], error) {
 		return singleOf(a.cfg.Engine.Budgets().Check(ctx, in.ID))
 	})
-	read(a, operation{
+	read(a.API, operation{
 		id: "get-costs", path: "/v1/costs", policy: reads, summary: "Report usage and costs",
 	}, func(ctx context.Context, in *struct {
 		Group   string            `query:"group" enum:"session,agent,model,tool,schedule,day" doc:"One line for each of these; default session. The line of a schedule contains the turns started by its fires and by the delivery of its runs."`
@@ -99,12 +99,12 @@ func (a *API) budgetOperations() {
 	})
 }
 
-func (a *API) listBudgets(ctx context.Context, f engine.BudgetFilter) (*page[budget.Standing], error) {
+func (a budgetHandlers) listBudgets(ctx context.Context, f engine.BudgetFilter) (*page[budget.Standing], error) {
 	found, err := a.cfg.Engine.Budgets().List(ctx, f)
 	return pageOf(found, len(found), nil), err
 }
 
-func (a *API) setBudget(ctx context.Context, in *ofSubject, body newBudget) (*single[budget.Standing], error) {
+func (a budgetHandlers) setBudget(ctx context.Context, in *ofSubject, body newBudget) (*single[budget.Standing], error) {
 	b, err := body.of(budget.Subject{Scope: in.Scope, ID: in.Subject})
 	if err != nil {
 		return nil, err

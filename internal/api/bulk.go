@@ -54,15 +54,15 @@ type bulkStarted struct {
 // retrying is the empty body of a retry.
 type retrying struct{}
 
-func (a *API) bulkOperations() {
-	write(a, operation{
+func (a bulkHandlers) register() {
+	write(a.API, operation{
 		id: "cancel-many-tasks", path: "/v1/tasks:cancel", policy: writes, class: stopsWork, summary: "Request the cancel of every unfinished task that matches a filter", status: http.StatusAccepted,
 	}, body[newBulkCancel]{example: newBulkCancel{Filter: taskFilter{TaskFilter: engine.TaskFilter{Tool: "bash"}, Older: "1h"}, DryRun: true}}, a.cancelMany)
-	read(a, operation{id: "get-bulk", path: "/v1/bulks/{id}", policy: reads, summary: "Show the progress of a bulk operation", errors: []int{http.StatusNotFound}},
+	read(a.API, operation{id: "get-bulk", path: "/v1/bulks/{id}", policy: reads, summary: "Show the progress of a bulk operation", errors: []int{http.StatusNotFound}},
 		func(ctx context.Context, in *ofBulk) (*single[engine.Bulk], error) {
 			return singleOf(a.cfg.Engine.Tasks().Bulk(ctx, in.ID))
 		})
-	write(a, operation{
+	write(a.API, operation{
 		id: "retry-task", path: "/v1/tasks/{id}/retry", policy: writes, summary: "Call the tool of a failed or canceled task again, as a new call",
 		status: http.StatusAccepted, errors: []int{http.StatusNotFound},
 	}, body[retrying]{optional: true}, a.retryTask)
@@ -78,7 +78,7 @@ func createdBefore(now time.Time, older, field string) (time.Time, error) {
 	return now.Add(-d), nil
 }
 
-func (a *API) cancelMany(ctx context.Context, _ *struct{}, in newBulkCancel) (*bulkStarted, error) {
+func (a bulkHandlers) cancelMany(ctx context.Context, _ *struct{}, in newBulkCancel) (*bulkStarted, error) {
 	if in.ID == "" {
 		in.ID = newID[perdure.BulkID](ctx)
 	}
@@ -104,7 +104,7 @@ func (a *API) cancelMany(ctx context.Context, _ *struct{}, in newBulkCancel) (*b
 
 // retryTask starts a call of the same tool with the same arguments. Requests with the same
 // idempotency key are one call.
-func (a *API) retryTask(ctx context.Context, in *OfTask, _ retrying) (*hostCallStarted, error) {
+func (a bulkHandlers) retryTask(ctx context.Context, in *OfTask, _ retrying) (*hostCallStarted, error) {
 	t, err := a.cfg.Engine.Tasks().Get(ctx, in.ID)
 	if err != nil {
 		return nil, err

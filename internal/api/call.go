@@ -66,44 +66,44 @@ func (c clientAnswer) of(id perdure.CallID) (perdure.ToolResult, error) {
 	return perdure.ToolResult{CallID: id, Result: c.Result}, nil
 }
 
-func (a *API) callOperations() {
-	read(a, operation{
+func (a callHandlers) register() {
+	read(a.API, operation{
 		id: "list-calls", path: "/v1/sessions/{id}/calls", policy: reads, summary: "List the calls of a session, in the order in which they were claimed",
 		errors: []int{http.StatusNotFound},
 	}, a.listCalls)
-	read(a, operation{
+	read(a.API, operation{
 		id: "get-call", path: "/v1/sessions/{id}/calls/{call}", policy: reads, summary: "Show a call", errors: []int{http.StatusNotFound},
 	}, func(ctx context.Context, in *ofCall) (*single[call], error) {
 		c, err := a.findCall(ctx, perdure.CallKey{Session: in.ID, Call: in.Call})
 		return &single[call]{call{Call: c}}, err
 	})
-	write(a, operation{
+	write(a.API, operation{
 		id: "resolve-call", path: "/v1/sessions/{id}/calls/{call}/resolve", policy: approves, summary: "Resolve a call whose outcome is unknown",
 		errors: []int{http.StatusNotFound},
 	}, exampleResolution(), a.resolveCall)
-	write(a, operation{
+	write(a.API, operation{
 		id: "detach-call", path: "/v1/sessions/{id}/calls/{call}/detach", policy: writes, summary: "Detach a foreground call: it continues as a task",
 		errors: []int{http.StatusNotFound},
 	}, body[detaching]{optional: true}, a.detachCall)
-	write(a, operation{
+	write(a.API, operation{
 		id: "answer-call", path: "/v1/sessions/{id}/calls/{call}/result", policy: writes, summary: "Return the result of a call that the client was asked to execute",
 		errors: []int{http.StatusNotFound},
 	}, body[clientAnswer]{example: clientAnswer{Result: json.RawMessage(`{"city":"Lisbon"}`)}}, a.answerCall)
 }
 
-func (a *API) hostCallOperations() {
-	write(a, operation{
+func (a callHandlers) registerHostCalls() {
+	write(a.API, operation{
 		id: "start-call", path: "/v1/sessions/{id}/calls", policy: writes, summary: "Call a tool as a task, without a model", status: http.StatusAccepted,
 		errors: []int{http.StatusNotFound},
 	}, body[engine.HostCallRequest]{example: engine.HostCallRequest{Tool: "echo", Args: json.RawMessage(`{"text":"hello"}`)}}, a.startCall)
-	read(a, operation{
+	read(a.API, operation{
 		id: "get-host-call", path: "/v1/sessions/{id}/calls/{call}/task", policy: reads, summary: "Show a call started without a model, with its task and its result",
 		errors: []int{http.StatusNotFound},
 	}, func(ctx context.Context, in *ofCall) (*single[engine.HostCall], error) {
 		c, err := a.cfg.Engine.HostCalls().Find(ctx, perdure.CallKey{Session: in.ID, Call: in.Call})
 		return shownHostCall(c), err
 	})
-	write(a, operation{
+	write(a.API, operation{
 		id: "told-call", path: "/v1/sessions/{id}/calls/{call}/told", policy: writes, summary: "Confirm that the caller received the whole result of a call started without a model",
 		errors: []int{http.StatusNotFound},
 	}, body[detaching]{optional: true}, func(ctx context.Context, in *ofCall, _ detaching) (*single[engine.HostCall], error) {
@@ -140,7 +140,7 @@ func shownHostCall(c engine.HostCall) *single[engine.HostCall] {
 
 // startCall starts a call. Requests with the same idempotency key are one call, unless the body
 // identifies the call itself.
-func (a *API) startCall(ctx context.Context, in *OfSession, order engine.HostCallRequest) (*hostCallStarted, error) {
+func (a callHandlers) startCall(ctx context.Context, in *OfSession, order engine.HostCallRequest) (*hostCallStarted, error) {
 	order.Session = in.ID
 	if req := requestOf(ctx); req.hasKey && order.Key == "" && order.JoinWindow == 0 {
 		order.Key = "request:" + hex.EncodeToString(req.seed[:])
@@ -149,7 +149,7 @@ func (a *API) startCall(ctx context.Context, in *OfSession, order engine.HostCal
 	return startedHostCall(c), err
 }
 
-func (a *API) listCalls(ctx context.Context, in *OfSession) (*page[call], error) {
+func (a callHandlers) listCalls(ctx context.Context, in *OfSession) (*page[call], error) {
 	calls, err := a.cfg.Engine.Calls().List(ctx, in.ID)
 	if err != nil {
 		return nil, err
@@ -161,7 +161,7 @@ func (a *API) listCalls(ctx context.Context, in *OfSession) (*page[call], error)
 	return pageOf(shown, len(shown), nil), nil
 }
 
-func (a *API) findCall(ctx context.Context, key perdure.CallKey) (perdure.Call, error) {
+func (a callHandlers) findCall(ctx context.Context, key perdure.CallKey) (perdure.Call, error) {
 	calls, err := a.cfg.Engine.Calls().List(ctx, key.Session)
 	if err != nil {
 		return perdure.Call{}, err
@@ -176,7 +176,7 @@ func (a *API) findCall(ctx context.Context, key perdure.CallKey) (perdure.Call, 
 
 // resolveCall records a resolution. If a request with an idempotency key was started before and its
 // resolution is already recorded, the response is the current state of the call.
-func (a *API) resolveCall(ctx context.Context, in *ofCall, body resolution) (*single[call], error) {
+func (a callHandlers) resolveCall(ctx context.Context, in *ofCall, body resolution) (*single[call], error) {
 	resolution, err := body.toEngine(ctx, "happened or did_not_happen")
 	if err != nil {
 		return nil, err
@@ -195,7 +195,7 @@ func (a *API) resolveCall(ctx context.Context, in *ofCall, body resolution) (*si
 
 // detachCall detaches the call. If a request with an idempotency key was started before and the
 // call has already left the foreground, the response is the task that it became.
-func (a *API) detachCall(ctx context.Context, in *ofCall, _ detaching) (*single[perdure.Task], error) {
+func (a callHandlers) detachCall(ctx context.Context, in *ofCall, _ detaching) (*single[perdure.Task], error) {
 	key := perdure.CallKey{Session: in.ID, Call: in.Call}
 	t, err := a.cfg.Engine.Calls().Detach(ctx, key, requestOf(ctx).actor)
 	if err == nil || !requestOf(ctx).repeated {
@@ -210,7 +210,7 @@ func (a *API) detachCall(ctx context.Context, in *ofCall, _ detaching) (*single[
 }
 
 // answerCall records the client's result once. Sending the same result again is accepted.
-func (a *API) answerCall(ctx context.Context, in *ofCall, body clientAnswer) (*single[perdure.ToolResult], error) {
+func (a callHandlers) answerCall(ctx context.Context, in *ofCall, body clientAnswer) (*single[perdure.ToolResult], error) {
 	result, err := body.of(in.Call)
 	if err != nil {
 		return nil, err

@@ -45,31 +45,31 @@ type sentToTask struct {
 	}
 }
 
-func (a *API) deliveryOperations() {
+func (a deliveryHandlers) register() {
 	missing := []int{http.StatusNotFound}
-	read(a, operation{
+	read(a.API, operation{
 		id: "list-task-messages", path: "/v1/tasks/{id}/messages", policy: reads, summary: "List the messages to and from a task, oldest first", errors: missing,
 	}, a.listTaskMessages)
-	write(a, operation{
+	write(a.API, operation{
 		id: "send-task-message", path: "/v1/tasks/{id}/messages", policy: writes, summary: "Send a message to a task", errors: missing,
-		maxBody: a.cfg.MaxImages,
+		maxBody: a.cfg.Limits.Message,
 	}, body[newTaskMessage]{example: newTaskMessage{Text: "Leave out the drafts."}}, a.sendTaskMessage)
-	write(a, operation{
+	write(a.API, operation{
 		id: "answer-task", path: "/v1/tasks/{id}/input", policy: writes, summary: "Answer the question for which a task waits", errors: missing,
 	}, body[inputAnswer]{example: inputAnswer{ID: "req_019aa0000000700080000000000000aa", Answer: json.RawMessage(`"yes"`)}}, a.answerTask)
-	write(a, operation{
+	write(a.API, operation{
 		id: "set-task-delivery", path: "/v1/tasks/{id}/delivery", policy: writes, summary: "Change how the result of an unfinished task is delivered", errors: missing,
 	}, body[newDelivery]{example: newDelivery{Delivery: perdure.Manual, Wake: perdure.WakeNone}}, a.setDelivery)
-	write(a, operation{
+	write(a.API, operation{
 		id: "drain-tasks", path: "/v1/sessions/{id}/tasks/drain", policy: writes, summary: "Drain the results of finished tasks with manual delivery, each once", errors: missing,
 	}, body[drain]{optional: true}, a.drainTasks)
-	write(a, operation{
+	write(a.API, operation{
 		id: "cancel-tasks", path: "/v1/sessions/{id}/tasks/cancel", policy: writes, class: stopsWork, summary: "Request the cancel of every unfinished background task of a session",
 		status: http.StatusAccepted, errors: missing,
 	}, body[cancellation]{example: cancellation{Reason: "not needed any more"}, optional: true}, a.cancelTasks)
 }
 
-func (a *API) listTaskMessages(ctx context.Context, in *struct {
+func (a deliveryHandlers) listTaskMessages(ctx context.Context, in *struct {
 	OfTask
 	After perdure.TaskMessageID `query:"after" doc:"Only messages after this one: next of the previous page."`
 	Limit int                   `query:"limit" minimum:"1" maximum:"200" doc:"The maximum number of items; default 50."`
@@ -85,7 +85,7 @@ func (a *API) listTaskMessages(ctx context.Context, in *struct {
 	return pageOf(messages, limit, func(m perdure.TaskMessage) string { return string(m.ID) }), nil
 }
 
-func (a *API) sendTaskMessage(ctx context.Context, in *OfTask, body newTaskMessage) (*sentToTask, error) {
+func (a deliveryHandlers) sendTaskMessage(ctx context.Context, in *OfTask, body newTaskMessage) (*sentToTask, error) {
 	if body.Text == "" && len(body.Data) == 0 {
 		return nil, invalid("", "text or data is required")
 	}
@@ -97,7 +97,7 @@ func (a *API) sendTaskMessage(ctx context.Context, in *OfTask, body newTaskMessa
 
 // answerTask answers the question. If the question declares a schema for the answer, a text is sent
 // as JSON, too.
-func (a *API) answerTask(ctx context.Context, in *OfTask, body inputAnswer) (*sentToTask, error) {
+func (a deliveryHandlers) answerTask(ctx context.Context, in *OfTask, body inputAnswer) (*sentToTask, error) {
 	switch {
 	case body.ID == "":
 		return nil, invalid("/id", "required: the id of the task's input_request")
@@ -121,7 +121,7 @@ func (a *API) answerTask(ctx context.Context, in *OfTask, body inputAnswer) (*se
 }
 
 // sendToTask sends a message of the caller.
-func (a *API) sendToTask(ctx context.Context, id perdure.TaskID, m perdure.TaskMessage) (*sentToTask, error) {
+func (a deliveryHandlers) sendToTask(ctx context.Context, id perdure.TaskID, m perdure.TaskMessage) (*sentToTask, error) {
 	m.By = requestOf(ctx).actor
 	if m.ID == "" {
 		m.ID = newID[perdure.TaskMessageID](ctx)
@@ -134,7 +134,7 @@ func (a *API) sendToTask(ctx context.Context, id perdure.TaskID, m perdure.TaskM
 
 // setDelivery changes the delivery. If a request with an idempotency key was started before and the
 // task has since ended with the requested delivery, the response is the task.
-func (a *API) setDelivery(ctx context.Context, in *OfTask, body newDelivery) (*single[perdure.Task], error) {
+func (a deliveryHandlers) setDelivery(ctx context.Context, in *OfTask, body newDelivery) (*single[perdure.Task], error) {
 	t, refused := a.cfg.Engine.Tasks().SetDelivery(ctx, in.ID, body.Delivery, body.Wake)
 	if refused == nil || !(errors.Is(refused, perdure.Conflict) && requestOf(ctx).repeated) {
 		return &single[perdure.Task]{withoutWorker(t)}, refused
@@ -149,7 +149,7 @@ func (a *API) setDelivery(ctx context.Context, in *OfTask, body newDelivery) (*s
 // drainTasks drains the tasks. An earlier attempt under the same idempotency key may have drained
 // results without an answer. A repeated request therefore also returns the results drained since
 // the first attempt.
-func (a *API) drainTasks(ctx context.Context, in *OfSession, _ drain) (*page[perdure.Task], error) {
+func (a deliveryHandlers) drainTasks(ctx context.Context, in *OfSession, _ drain) (*page[perdure.Task], error) {
 	if _, err := a.cfg.Engine.Sessions().Get(ctx, in.ID); err != nil {
 		return nil, err
 	}
@@ -175,7 +175,7 @@ func (a *API) drainTasks(ctx context.Context, in *OfSession, _ drain) (*page[per
 
 // cancelTasks requests the cancels. A repeated request with an idempotency key also counts the
 // cancels of its first attempt.
-func (a *API) cancelTasks(ctx context.Context, in *OfSession, body cancellation) (*canceledTasks, error) {
+func (a deliveryHandlers) cancelTasks(ctx context.Context, in *OfSession, body cancellation) (*canceledTasks, error) {
 	if _, err := a.cfg.Engine.Sessions().Get(ctx, in.ID); err != nil {
 		return nil, err
 	}

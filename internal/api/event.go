@@ -56,18 +56,18 @@ type streamed struct {
 	Body func(huma.Context)
 }
 
-func (a *API) eventOperations() {
-	read(a, operation{
+func (a eventHandlers) register() {
+	read(a.API, operation{
 		id: "list-events", path: "/v1/sessions/{id}/events", policy: reads, summary: "Read the events of a session, as a page or as a stream",
 		errors: []int{http.StatusNotFound},
 		forms: map[string]*huma.MediaType{
-			formJSON:   {Schema: schema[eventPage](a)},
+			formJSON:   {Schema: schema[eventPage](a.API)},
 			formEvents: {Schema: &huma.Schema{Type: huma.TypeString, Description: "Server-Sent Events: id is the seq, event the type, data the complete event."}},
 		},
 	}, a.events)
 }
 
-func (a *API) events(ctx context.Context, in *eventQuery) (*streamed, error) {
+func (a eventHandlers) events(ctx context.Context, in *eventQuery) (*streamed, error) {
 	filter, err := newTypeFilter(in.Types)
 	if err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func (a *API) events(ctx context.Context, in *eventQuery) (*streamed, error) {
 }
 
 // eventPage answers with one page. It writes event by event, because an event may be large.
-func (a *API) eventPage(ctx context.Context, in *eventQuery, filter typeFilter) (*streamed, error) {
+func (a eventHandlers) eventPage(ctx context.Context, in *eventQuery, filter typeFilter) (*streamed, error) {
 	after, _, err := parseSeq("query.after", in.After)
 	if err != nil {
 		return nil, err

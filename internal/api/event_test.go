@@ -283,7 +283,7 @@ func TestStreamFilter(t *testing.T) {
 
 func TestPing(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(c *api.Config) { c.Ping = 20 * time.Millisecond })
+	r := newRig(t, func(c *api.Config) { c.Timing.Ping = 20 * time.Millisecond })
 	stream := r.open(r.session()+"/events", nil)
 	for pings := 0; pings < 3; {
 		f, ok := stream.next()

@@ -25,33 +25,32 @@ type OfFile struct {
 // name returns the absolute path within the session's files.
 func (f OfFile) name() string { return "/" + f.Path }
 
-func (a *API) fileOperations() {
+func (a fileHandlers) register() {
 	missing := []int{http.StatusNotFound}
 	bytesOf := map[string]*huma.MediaType{formBytes: {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}
-	read(a, operation{
+	read(a.API, operation{
 		id: "list-files", path: "/v1/sessions/{id}/files", policy: reads, summary: "List a directory of a session's files, ordered by path", errors: missing,
 	}, a.listFiles)
-	read(a, operation{id: "stat-file", path: "/v1/sessions/{id}/files:stat", policy: reads, summary: "Describe a file or a directory", errors: missing},
+	read(a.API, operation{id: "stat-file", path: "/v1/sessions/{id}/files:stat", policy: reads, summary: "Describe a file or a directory", errors: missing},
 		func(ctx context.Context, in *struct {
 			OfSession
 			Path string `query:"path" required:"true" example:"/notes" doc:"The absolute path within the session's files."`
 		}) (*single[engine.File], error) {
 			return singleOf(a.cfg.Engine.Files().Get(ctx, in.ID, in.Path, false))
 		})
-	read(a, operation{id: "get-file", path: filesPath, policy: reads, summary: "Read the bytes of a file", errors: append(missing, http.StatusConflict), forms: bytesOf}, a.getFile)
-	writeAs(a, operation{
+	read(a.API, operation{id: "get-file", path: filesPath, policy: reads, summary: "Read the bytes of a file", errors: append(missing, http.StatusConflict), forms: bytesOf}, a.getFile)
+	writeAs(a.API, operation{
 		id: "write-file", path: filesPath, policy: writes, summary: "Write a file", errors: append(missing, http.StatusPreconditionRequired, http.StatusTooManyRequests),
-		route: route{checksConditions: true, bodyIsResource: true}, maxBody: a.cfg.MaxFile, media: anyMedia,
+		route: route{checksConditions: true, bodyIsResource: true}, maxBody: a.cfg.Limits.File, media: anyMedia,
 	}, &huma.RequestBody{Content: bytesOf}, a.writeFile)
-	erase(a, operation{
+	erase(a.API, operation{
 		id: "delete-file", path: filesPath, policy: writes, summary: "Delete a file or a directory", errors: missing, route: route{checksConditions: true},
-		maxBody: a.cfg.MaxFile, media: anyMedia,
 	}, a.deleteFile)
-	write(a, operation{id: "move-file", path: "/v1/sessions/{id}/files:move", policy: writes, summary: "Move a file, or a directory and everything below it", errors: missing},
+	write(a.API, operation{id: "move-file", path: "/v1/sessions/{id}/files:move", policy: writes, summary: "Move a file, or a directory and everything below it", errors: missing},
 		body[engine.FileMove]{example: engine.FileMove{From: "/notes/today.md", To: "/notes/old.md"}}, a.moveFile)
 }
 
-func (a *API) listFiles(ctx context.Context, in *struct {
+func (a fileHandlers) listFiles(ctx context.Context, in *struct {
 	OfSession
 	Path string `query:"path" doc:"The directory; default /."`
 	Deep bool   `query:"deep" doc:"Include everything below the directory."`
@@ -62,12 +61,12 @@ func (a *API) listFiles(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return pageOfSorted(a, in.Paged, sortedList[engine.File]{name: "files " + string(in.ID) + " " + dir, all: all, key: func(f engine.File) string { return f.Path }})
+	return pageOfSorted(a.API, in.Paged, sortedList[engine.File]{name: "files " + string(in.ID) + " " + dir, all: all, key: func(f engine.File) string { return f.Path }})
 }
 
 // getFile answers with the bytes of a file. The media type is always application/octet-stream, so
 // that no browser renders the content as a page.
-func (a *API) getFile(ctx context.Context, in *struct {
+func (a fileHandlers) getFile(ctx context.Context, in *struct {
 	OfFile
 	Accept      string `header:"Accept" hidden:"true"`
 	IfNoneMatch string `header:"If-None-Match" doc:"The ETag of the version that you have. The response is 304 if it is still current."`
@@ -99,7 +98,7 @@ func (a *API) getFile(ctx context.Context, in *struct {
 
 // writeFile writes a file. Because the model writes the same files, a client that replaces one must
 // name the version that it has read, or ask to overwrite (428).
-func (a *API) writeFile(ctx context.Context, in *struct {
+func (a fileHandlers) writeFile(ctx context.Context, in *struct {
 	OfFile
 	Conditions
 	Overwrite bool `query:"overwrite" doc:"Replace an existing file unconditionally."`
@@ -143,7 +142,7 @@ func withoutContent(f engine.File) engine.File {
 
 // recheck is called after a write was refused with a conflict. It returns the 412 if the condition
 // fails now, else the refusal.
-func (a *API) recheck(ctx context.Context, of OfFile, c Conditions, refused error) error {
+func (a fileHandlers) recheck(ctx context.Context, of OfFile, c Conditions, refused error) error {
 	now, err := a.cfg.Engine.Files().Get(ctx, of.ID, of.name(), true)
 	tag := ""
 	if err == nil && !now.Directory {
@@ -155,7 +154,7 @@ func (a *API) recheck(ctx context.Context, of OfFile, c Conditions, refused erro
 	return refused
 }
 
-func (a *API) deleteFile(ctx context.Context, in *struct {
+func (a fileHandlers) deleteFile(ctx context.Context, in *struct {
 	OfFile
 	Conditions
 	Recursive bool `query:"recursive" doc:"Delete a directory and everything below it."`
@@ -192,7 +191,7 @@ func goneIfRepeated(ctx context.Context, err error) (*nothing, error) {
 
 // moveFile moves a file. If a request with an idempotency key was started before, the source is
 // gone and the target exists, the response is the target.
-func (a *API) moveFile(ctx context.Context, in *OfSession, m engine.FileMove) (*single[engine.File], error) {
+func (a fileHandlers) moveFile(ctx context.Context, in *OfSession, m engine.FileMove) (*single[engine.File], error) {
 	for field, path := range map[string]string{"/from": m.From, "/to": m.To} {
 		if !strings.HasPrefix(path, "/") {
 			return nil, invalid(field, "must be an absolute path, such as /notes/today.md")

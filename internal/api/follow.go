@@ -63,7 +63,7 @@ func (f *follower) follow(ctx context.Context) error {
 			return err
 		}
 	}
-	ping := time.NewTicker(f.a.cfg.Ping)
+	ping := time.NewTicker(f.a.cfg.Timing.Ping)
 	defer ping.Stop()
 	for {
 		if f.a.isDraining() {

@@ -23,31 +23,31 @@ type newHarness struct {
 }
 
 // harnessOperations registers the operations on harnesses.
-func (a *API) harnessOperations() {
+func (a harnessHandlers) register() {
 	missing := []int{http.StatusNotFound}
-	read(a, operation{id: "list-harnesses", path: "/v1/harnesses", policy: reads, summary: "List the harnesses from which agents can inherit"}, a.listHarnesses)
-	read(a, operation{id: "get-harness", path: "/v1/harnesses/{harness}", policy: reads, summary: "Show a harness", errors: missing},
+	read(a.API, operation{id: "list-harnesses", path: "/v1/harnesses", policy: reads, summary: "List the harnesses from which agents can inherit"}, a.listHarnesses)
+	read(a.API, operation{id: "get-harness", path: "/v1/harnesses/{harness}", policy: reads, summary: "Show a harness", errors: missing},
 		func(ctx context.Context, in *OfHarness) (*single[engine.HarnessEntry], error) {
 			return singleOf(a.cfg.Engine.Harnesses().Get(ctx, in.ID))
 		})
-	read(a, operation{
+	read(a.API, operation{
 		id: "list-harness-versions", path: "/v1/harnesses/{harness}/versions", policy: reads, summary: "List the versions of a harness, newest first", errors: missing,
 	}, a.listHarnessVersions)
-	replace(a, operation{
+	replace(a.API, operation{
 		id: "put-harness", path: "/v1/harnesses/{harness}", policy: administers, summary: "Create or replace a harness",
 		errors: append(missing, http.StatusPreconditionRequired), route: route{checksConditions: true, returnsResource: true},
 	}, body[newHarness]{example: newHarness{Overlay: agent.Overlay{SystemPrompt: "Say what you are not sure of."}}}, a.putHarness)
-	erase(a, operation{
+	erase(a.API, operation{
 		id: "delete-harness", path: "/v1/harnesses/{harness}", policy: administers, summary: "Delete a harness from which nothing inherits, leaving a tombstone",
 		errors: append(missing, http.StatusConflict), route: route{checksConditions: true},
 	}, a.deleteHarness)
 }
 
-func (a *API) listHarnesses(ctx context.Context, in *struct {
+func (a harnessHandlers) listHarnesses(ctx context.Context, in *struct {
 	Status string `query:"status" enum:"active,archived,deleted" doc:"Only harnesses with this status."`
 	Paged
 }) (*page[engine.HarnessEntry], error) {
-	return pageOfAppended(a, in.Paged, appendedList[engine.HarnessEntry]{
+	return pageOfAppended(a.API, in.Paged, appendedList[engine.HarnessEntry]{
 		name:  orgPrefix(ctx) + "harnesses " + in.Status,
 		all:   func() ([]engine.HarnessEntry, error) { return a.cfg.Engine.Harnesses().List(ctx) },
 		match: func(one engine.HarnessEntry) bool { return in.Status == "" || one.Status == in.Status },
@@ -55,11 +55,11 @@ func (a *API) listHarnesses(ctx context.Context, in *struct {
 	})
 }
 
-func (a *API) listHarnessVersions(ctx context.Context, in *struct {
+func (a harnessHandlers) listHarnessVersions(ctx context.Context, in *struct {
 	OfHarness
 	Paged
 }) (*page[engine.HarnessEntry], error) {
-	return pageOfAppended(a, in.Paged, appendedList[engine.HarnessEntry]{
+	return pageOfAppended(a.API, in.Paged, appendedList[engine.HarnessEntry]{
 		name:  orgPrefix(ctx) + "versions of harness " + in.ID,
 		all:   func() ([]engine.HarnessEntry, error) { return a.cfg.Engine.Harnesses().Versions(ctx, in.ID, 0) },
 		match: func(engine.HarnessEntry) bool { return true },
@@ -68,7 +68,7 @@ func (a *API) listHarnessVersions(ctx context.Context, in *struct {
 }
 
 // putHarness writes a harness.
-func (a *API) putHarness(ctx context.Context, in *struct {
+func (a harnessHandlers) putHarness(ctx context.Context, in *struct {
 	OfHarness
 	Conditions
 }, b newHarness) (*single[engine.HarnessEntry], error) {
@@ -86,7 +86,7 @@ func (a *API) putHarness(ctx context.Context, in *struct {
 	return &single[engine.HarnessEntry]{put}, err
 }
 
-func (a *API) storedHarnesses() resourceHandler[engine.HarnessEntry] {
+func (a harnessHandlers) storedHarnesses() resourceHandler[engine.HarnessEntry] {
 	return resourceHandler[engine.HarnessEntry]{
 		noun: "harness", current: a.cfg.Engine.Harnesses().Get, isID: isID[perdure.HarnessID],
 		head: func(one engine.HarnessEntry) storedHead {
@@ -96,7 +96,7 @@ func (a *API) storedHarnesses() resourceHandler[engine.HarnessEntry] {
 }
 
 // deleteHarness replaces a harness with a tombstone.
-func (a *API) deleteHarness(ctx context.Context, in *struct {
+func (a harnessHandlers) deleteHarness(ctx context.Context, in *struct {
 	OfHarness
 	IfMatch string `header:"If-Match" doc:"Only if the harness still has this ETag; * matches any."`
 }) (*nothing, error) {

@@ -38,21 +38,21 @@ type readiness struct {
 	}
 }
 
-func (a *API) healthOperations() {
-	read(a, operation{id: "health", path: "/healthz", summary: "Check whether the process is alive", open: true, class: isProbe},
+func (a healthHandlers) register() {
+	read(a.API, operation{id: "health", path: "/healthz", summary: "Check whether the process is alive", open: true, class: isProbe},
 		func(context.Context, *struct{}) (*health, error) {
 			out := &health{}
 			out.Body.Status = "ok"
 			return out, nil
 		})
-	read(a, operation{id: "readiness", path: "/readyz", summary: "Check whether the server is ready to serve requests", open: true, class: isProbe}, a.readiness)
+	read(a.API, operation{id: "readiness", path: "/readyz", summary: "Check whether the server is ready to serve requests", open: true, class: isProbe}, a.readiness)
 	item := a.huma.OpenAPI().Paths["/readyz"].Get
 	item.Responses["503"] = &huma.Response{Description: "The server is draining, or a check failed.", Content: item.Responses["200"].Content}
-	read(a, operation{
+	read(a.API, operation{
 		id: "openapi", path: "/openapi.json", summary: "This document", open: true, class: isProbe,
 		forms: map[string]*huma.MediaType{formJSON: {Schema: &huma.Schema{Type: huma.TypeObject}}},
 	}, a.openAPI)
-	read(a, operation{
+	read(a.API, operation{
 		id: "metrics", path: "/metrics", policy: reads, summary: "Metrics in the Prometheus text format",
 		forms: map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}}},
 	}, a.metrics)
@@ -60,7 +60,7 @@ func (a *API) healthOperations() {
 
 // metrics passes the request on to the metrics handler. A server without metrics returns an empty
 // exposition, so that a scraper sees it as up.
-func (a *API) metrics(ctx context.Context, _ *struct{}) (*streamed, error) {
+func (a healthHandlers) metrics(ctx context.Context, _ *struct{}) (*streamed, error) {
 	if principal, asks := access.PrincipalFrom(ctx); asks && principal.Org != budget.DefaultOrg {
 		return nil, fmt.Errorf("%w: metrics cover all orgs; use a token of the org %s", perdure.Denied, budget.DefaultOrg)
 	}
@@ -76,7 +76,7 @@ func (a *API) metrics(ctx context.Context, _ *struct{}) (*streamed, error) {
 	}}, nil
 }
 
-func (a *API) readiness(ctx context.Context, _ *struct{}) (*readiness, error) {
+func (a healthHandlers) readiness(ctx context.Context, _ *struct{}) (*readiness, error) {
 	out := &readiness{Status: http.StatusOK}
 	out.Body.Status, out.Body.Checks = "ok", []Check{}
 	if a.cfg.Ready != nil {

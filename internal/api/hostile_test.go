@@ -53,7 +53,7 @@ func TestS7(t *testing.T) {
 // TestS6Bodies sends bodies that are too large, too slow, or no plain JSON.
 func TestS6Bodies(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(c *api.Config) { c.ReadTimeout = 10 * time.Second })
+	r := newRig(t, func(c *api.Config) { c.Timing.Read = 10 * time.Second })
 	var zipped bytes.Buffer
 	z := gzip.NewWriter(&zipped)
 	fmt.Fprint(z, `{"agent":{}}`)

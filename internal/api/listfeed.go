@@ -181,7 +181,7 @@ func (t *listTopic) position() string { return t.sum }
 
 func (t *listTopic) begin(ctx context.Context, f *follower) error {
 	t.key.audience = audience(ctx)
-	read, pause := t.read, f.a.cfg.PollInterval // the feed outlives its first follower
+	read, pause := t.read, f.a.cfg.Timing.Poll // the feed outlives its first follower
 	t.feed = f.a.listFeeds.join(ctx, t.key, f.wake, func() (*listFeed, func(context.Context)) {
 		b := &listFeed{}
 		return b, func(ctx context.Context) { b.run(ctx, read, pause) }

@@ -26,17 +26,17 @@ type pageQuery struct {
 	Path string `path:"path" doc:"The path of a page below docs in the repository. With the suffix .md the response is the Markdown source." example:"concepts"`
 }
 
-func (a *API) manualOperations() {
+func (a manualHandlers) register() {
 	text := &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString}}
-	read(a, operation{
+	read(a.API, operation{
 		id: "documents", path: manualPath, summary: "The documentation of this version", open: true, class: isPage,
 		errors: []int{http.StatusServiceUnavailable}, forms: map[string]*huma.MediaType{"text/html": text},
 	}, func(ctx context.Context, _ *struct{}) (*streamed, error) { return a.manual(ctx) })
-	read(a, operation{
+	read(a.API, operation{
 		id: "document", path: pagesPath, summary: "A page of the documentation, as HTML or Markdown", open: true, class: isPage,
 		errors: []int{http.StatusNotFound, http.StatusServiceUnavailable}, forms: map[string]*huma.MediaType{"text/html": text, "text/markdown": text},
 	}, func(ctx context.Context, _ *pageQuery) (*streamed, error) { return a.manual(ctx) })
-	read(a, operation{
+	read(a.API, operation{
 		id: "document-list", path: listPath, summary: "An index of the documentation for programs", open: true, class: isPage,
 		errors: []int{http.StatusServiceUnavailable}, forms: map[string]*huma.MediaType{"text/plain": text},
 	}, func(ctx context.Context, _ *struct{}) (*streamed, error) { return a.manual(ctx) })

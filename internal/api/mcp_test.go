@@ -48,7 +48,7 @@ func message(method string) ask {
 // the API: authentication, the limit of the body, and a request id.
 func TestMCPIsLetInAsAnyRequest(t *testing.T) {
 	t.Parallel()
-	r, s := mcpRig(t, func(c *api.Config) { c.MaxBody = 200 })
+	r, s := mcpRig(t, func(c *api.Config) { c.Limits.Body = 200 })
 
 	good := r.do(message("tools/list"))
 	stranger := message("tools/list")

@@ -48,18 +48,18 @@ type accepted struct {
 	}
 }
 
-func (a *API) messageOperations() {
+func (a messageHandlers) register() {
 	example := newMessage{Content: []newPart{{Type: perdure.PartText, Text: "What can you do?"}}}
-	write(a, operation{
+	write(a.API, operation{
 		id: "send-message", path: "/v1/sessions/{id}/messages", policy: writes, summary: "Send a message",
-		status: http.StatusAccepted, errors: []int{http.StatusNotFound}, maxBody: a.cfg.MaxImages,
+		status: http.StatusAccepted, errors: []int{http.StatusNotFound}, maxBody: a.cfg.Limits.Message,
 	}, body[newMessage]{example: example}, a.sendMessage)
-	read(a, operation{
+	read(a.API, operation{
 		id: "list-messages", path: "/v1/sessions/{id}/messages", policy: reads, summary: "List the messages of a session", errors: []int{http.StatusNotFound},
 	}, a.listMessages)
 }
 
-func (a *API) sendMessage(ctx context.Context, in *OfSession, body newMessage) (*accepted, error) {
+func (a messageHandlers) sendMessage(ctx context.Context, in *OfSession, body newMessage) (*accepted, error) {
 	m := perdure.Message{ID: body.ID, Role: perdure.RoleUser, Mode: body.Mode, Model: body.Model}
 	for _, p := range body.Content {
 		m.Parts = append(m.Parts, perdure.Part{Type: p.Type, Text: p.Text, Image: p.Image, ImageFile: p.ImageFile, Untrusted: p.Untrusted})
@@ -91,7 +91,7 @@ func wrongMessage(err error) error {
 
 // listMessages continues after the seq of the last message shown, so that reading a page costs no
 // more than the page.
-func (a *API) listMessages(ctx context.Context, in *struct {
+func (a messageHandlers) listMessages(ctx context.Context, in *struct {
 	OfSession
 	Paged
 }) (*page[message], error) {

@@ -112,7 +112,8 @@ func newPayloadRig(t *testing.T) *rig {
 			return words{}, context.Cause(ctx)
 		}))
 	r.eng, err = local.Open(t.Context(), local.Config{
-		Store: r.store, Model: m, Tools: tool.NewRegistry(tools...), PerSession: 1, Drain: -1, Beat: time.Hour, Lease: 4 * time.Hour,
+		Store: r.store, Model: m, Tools: tool.NewRegistry(tools...), Limits: local.Limits{SlotsPerSession: 1},
+		Timing: local.Timing{Drain: -1}, Workers: local.Workers{Beat: time.Hour, Lease: 4 * time.Hour},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -66,7 +66,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, recorded := a.cfg.Telemetry.Begin(r, req.id)
 	req.telemetry = recorded
 	r = r.WithContext(context.WithValue(ctx, requestKey{}, req))
-	out := newResponseWriter(w, a.cfg.WriteTimeout)
+	out := newResponseWriter(w, a.cfg.Timing.Write)
 	out.Header().Set("X-Request-Id", req.id)
 	out.Header().Set("X-Content-Type-Options", "nosniff")
 	out.Header().Set("Cache-Control", "no-store")
@@ -182,15 +182,15 @@ func isText(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, 
 
 // checkHeaderLimits refuses a request whose target or header exceeds the limits (S6).
 func (a *API) checkHeaderLimits(r *http.Request) error {
-	if len(r.RequestURI) > a.cfg.MaxTargetSize {
-		return &Problem{Status: http.StatusRequestURITooLong, Detail: fmt.Sprintf("path and query are longer than %d bytes", a.cfg.MaxTargetSize)}
+	if len(r.RequestURI) > a.cfg.Limits.Target {
+		return &Problem{Status: http.StatusRequestURITooLong, Detail: fmt.Sprintf("path and query are longer than %d bytes", a.cfg.Limits.Target)}
 	}
 	lines := 0
 	for _, values := range r.Header {
 		lines += len(values)
 	}
-	if lines > a.cfg.MaxHeaders {
-		return &Problem{Status: http.StatusRequestHeaderFieldsTooLarge, Detail: fmt.Sprintf("the request header has more than %d lines", a.cfg.MaxHeaders)}
+	if lines > a.cfg.Limits.Headers {
+		return &Problem{Status: http.StatusRequestHeaderFieldsTooLarge, Detail: fmt.Sprintf("the request header has more than %d lines", a.cfg.Limits.Headers)}
 	}
 	return nil
 }

@@ -14,17 +14,17 @@ type OfResource struct {
 	Resource string `path:"resource" example:"box" doc:"The resource."`
 }
 
-func (a *API) resourceOperations() {
+func (a resourceHandlers) register() {
 	missing := []int{http.StatusNotFound}
-	read(a, operation{
+	read(a.API, operation{
 		id: "list-resources", path: "/v1/sessions/{id}/resources", policy: reads, summary: "List the resources of a session, in the order of their first registration", errors: missing,
 	}, a.listResources)
-	read(a, operation{
+	read(a.API, operation{
 		id: "get-resource", path: "/v1/sessions/{id}/resources/{resource}", policy: reads, summary: "Show a resource of a session", errors: missing,
 	}, func(ctx context.Context, in *OfResource) (*single[engine.SessionResource], error) {
 		return singleOf(a.cfg.Engine.Resources().Get(ctx, in.ID, in.Resource))
 	})
-	erase(a, operation{
+	erase(a.API, operation{
 		id: "release-resource", path: "/v1/sessions/{id}/resources/{resource}", policy: approves,
 		summary: "Mark a resource as released. Nothing is torn down, and its lease is no longer cleaned up", errors: missing, route: route{returnsResource: true},
 	}, func(ctx context.Context, in *OfResource) (*single[engine.SessionResource], error) {
@@ -32,13 +32,13 @@ func (a *API) resourceOperations() {
 	})
 }
 
-func (a *API) listResources(ctx context.Context, in *struct {
+func (a resourceHandlers) listResources(ctx context.Context, in *struct {
 	OfSession
 	Kind   string                 `query:"kind" doc:"Only entries of this kind."`
 	Status perdure.ResourceStatus `query:"status" enum:"active,completed,failed,released" doc:"Only entries with this status."`
 	Paged
 }) (*page[engine.SessionResource], error) {
-	return pageOfAppended(a, in.Paged, appendedList[engine.SessionResource]{
+	return pageOfAppended(a.API, in.Paged, appendedList[engine.SessionResource]{
 		name: "resources " + string(in.ID) + " " + string(in.Status) + " " + in.Kind,
 		all:  func() ([]engine.SessionResource, error) { return a.cfg.Engine.Resources().List(ctx, in.ID) },
 		match: func(r engine.SessionResource) bool {

@@ -211,15 +211,16 @@ func (r *rig) startEngine() {
 			return in, nil
 		}))
 	r.eng, err = local.Open(r.t.Context(), local.Config{
-		Store: r.store, Model: m, Tools: tool.NewRegistry(tools...), Drain: -1, Beat: time.Hour, Lease: 4 * time.Hour,
+		Store: r.store, Model: m, Tools: tool.NewRegistry(tools...), Timing: local.Timing{Drain: -1},
+		Workers:  local.Workers{Beat: time.Hour, Lease: 4 * time.Hour},
 		Webhooks: local.Webhooks{Egress: nowhere{}},
-		Secrets:  local.Secrets{Keys: r.vault},
-		Providers: local.Providers{
+		Storage:  local.Storage{Secrets: local.Secrets{Keys: r.vault}},
+		Catalogue: local.Catalogue{Providers: local.Providers{
 			Agents: func() (map[string]local.ConfiguredAgent, error) {
 				return map[string]local.ConfiguredAgent{"helper": {Description: "Helps.", Agent: perdure.Agent{Instructions: "Be brief.", Tools: []string{"echo"}}}, "other": {}}, nil
 			},
 			Connections: tickets{}, Providers: []engine.Provider{{Name: "openai", Kind: "openai", Ready: true}},
-		},
+		}},
 	})
 	if err != nil {
 		r.t.Fatal(err)

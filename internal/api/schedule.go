@@ -60,37 +60,37 @@ type backfilling struct {
 	DryRun bool      `json:"dry_run,omitempty" doc:"Only return the fires that would be made."`
 }
 
-func (a *API) scheduleOperations() {
+func (a scheduleHandlers) register() {
 	missing := []int{http.StatusNotFound}
 	now := time.Date(2025, 3, 28, 12, 0, 0, 0, time.UTC)
-	write(a, operation{
+	write(a.API, operation{
 		id: "create-schedule", path: "/v1/schedules", policy: writes, summary: "Create a schedule", status: http.StatusCreated, errors: append(missing, http.StatusTooManyRequests),
 	}, body[newSchedule]{example: newSchedule{
 		Session: "session_019aa0000000700080000000000000aa", Title: "Morning report", Cron: "30 7 * * 1-5", Zone: "Europe/Berlin",
 		Action: perdure.ScheduleAction{Message: "Summarise what came in overnight."},
 	}}, a.createSchedule)
-	read(a, operation{id: "list-schedules", path: "/v1/schedules", policy: reads, summary: "List schedules, in the order in which they were created"}, a.listSchedules)
-	read(a, operation{id: "get-schedule", path: "/v1/schedules/{id}", policy: reads, summary: "Show a schedule", errors: missing},
+	read(a.API, operation{id: "list-schedules", path: "/v1/schedules", policy: reads, summary: "List schedules, in the order in which they were created"}, a.listSchedules)
+	read(a.API, operation{id: "get-schedule", path: "/v1/schedules/{id}", policy: reads, summary: "Show a schedule", errors: missing},
 		func(ctx context.Context, in *OfSchedule) (*single[schedule], error) {
 			return scheduleResponse(a.cfg.Engine.Schedules().Get(ctx, in.ID))
 		})
-	erase(a, operation{
+	erase(a.API, operation{
 		id: "delete-schedule", path: "/v1/schedules/{id}", policy: writes, summary: "Delete a schedule and its fires; its monitor and running work are canceled", errors: missing,
 	}, a.deleteSchedule)
-	read(a, operation{id: "next-fires", path: "/v1/schedules/{id}/next", policy: reads, summary: "Show the next fires, and how clock changes affect them", errors: missing}, a.nextFires)
-	read(a, operation{id: "list-fires", path: "/v1/schedules/{id}/fires", policy: reads, summary: "List past fires with their outcomes, latest first", errors: missing}, a.listFires)
-	write(a, operation{id: "trigger-schedule", path: "/v1/schedules/{id}/trigger", policy: writes, summary: "Fire now, without changing the next fires", errors: missing},
+	read(a.API, operation{id: "next-fires", path: "/v1/schedules/{id}/next", policy: reads, summary: "Show the next fires, and how clock changes affect them", errors: missing}, a.nextFires)
+	read(a.API, operation{id: "list-fires", path: "/v1/schedules/{id}/fires", policy: reads, summary: "List past fires with their outcomes, latest first", errors: missing}, a.listFires)
+	write(a.API, operation{id: "trigger-schedule", path: "/v1/schedules/{id}/trigger", policy: writes, summary: "Fire now, without changing the next fires", errors: missing},
 		body[scheduleAct]{optional: true}, a.triggerSchedule)
-	write(a, operation{id: "pause-schedule", path: "/v1/schedules/{id}/pause", policy: writes, class: stopsWork, summary: "Pause a schedule until it is resumed", errors: missing},
+	write(a.API, operation{id: "pause-schedule", path: "/v1/schedules/{id}/pause", policy: writes, class: stopsWork, summary: "Pause a schedule until it is resumed", errors: missing},
 		body[pausing]{example: pausing{Reason: "holidays"}, optional: true}, func(ctx context.Context, in *OfSchedule, b pausing) (*single[schedule], error) {
 			return scheduleResponse(a.cfg.Engine.Schedules().Pause(ctx, in.ID, requestOf(ctx).actor, b.Reason))
 		})
-	write(a, operation{
+	write(a.API, operation{
 		id: "resume-schedule", path: "/v1/schedules/{id}/resume", policy: writes, summary: "Resume a paused schedule", errors: append(missing, http.StatusTooManyRequests),
 	}, body[scheduleAct]{optional: true}, func(ctx context.Context, in *OfSchedule, _ scheduleAct) (*single[schedule], error) {
 		return scheduleResponse(a.cfg.Engine.Schedules().Resume(ctx, in.ID, requestOf(ctx).actor))
 	})
-	write(a, operation{
+	write(a.API, operation{
 		id: "backfill-schedule", path: "/v1/schedules/{id}/backfill", policy: writes, summary: "Fire for each nominal time of a past period that has no fire yet", errors: append(missing, http.StatusTooManyRequests),
 	}, body[backfilling]{example: backfilling{From: now.Add(-time.Hour), To: now, DryRun: true}}, a.backfillSchedule)
 }
@@ -108,7 +108,7 @@ func scheduleOf(s perdure.Schedule) schedule {
 	return shown
 }
 
-func (a *API) createSchedule(ctx context.Context, _ *struct{}, in newSchedule) (*madeSchedule, error) {
+func (a scheduleHandlers) createSchedule(ctx context.Context, _ *struct{}, in newSchedule) (*madeSchedule, error) {
 	if in.ID == "" {
 		in.ID = newID[perdure.ScheduleID](ctx)
 	}
@@ -128,11 +128,11 @@ func (a *API) createSchedule(ctx context.Context, _ *struct{}, in newSchedule) (
 	return &madeSchedule{Location: "/v1/schedules/" + string(made.ID), Body: scheduleOf(made)}, err
 }
 
-func (a *API) listSchedules(ctx context.Context, in *struct {
+func (a scheduleHandlers) listSchedules(ctx context.Context, in *struct {
 	Session perdure.SessionID `query:"session" doc:"Only those of this session."`
 	Paged
 }) (*page[schedule], error) {
-	return pageOfAppended(a, in.Paged, appendedList[schedule]{
+	return pageOfAppended(a.API, in.Paged, appendedList[schedule]{
 		name: orgPrefix(ctx) + "schedules " + string(in.Session),
 		all: func() ([]schedule, error) {
 			all, err := a.cfg.Engine.Schedules().List(ctx, in.Session)
@@ -149,7 +149,7 @@ func (a *API) listSchedules(ctx context.Context, in *struct {
 
 // deleteSchedule deletes a schedule. If an earlier attempt under the same key was started and the
 // schedule no longer exists, that counts as success.
-func (a *API) deleteSchedule(ctx context.Context, in *OfSchedule) (*nothing, error) {
+func (a scheduleHandlers) deleteSchedule(ctx context.Context, in *OfSchedule) (*nothing, error) {
 	err := a.cfg.Engine.Schedules().Delete(ctx, in.ID, requestOf(ctx).actor)
 	if errors.Is(err, perdure.NotFound) && requestOf(ctx).repeated {
 		err = nil
@@ -157,7 +157,7 @@ func (a *API) deleteSchedule(ctx context.Context, in *OfSchedule) (*nothing, err
 	return &nothing{}, err
 }
 
-func (a *API) nextFires(ctx context.Context, in *struct {
+func (a scheduleHandlers) nextFires(ctx context.Context, in *struct {
 	OfSchedule
 	N int `query:"n" minimum:"1" maximum:"100" doc:"The number of fires; default 10."`
 }) (*page[engine.NextFire], error) {
@@ -167,7 +167,7 @@ func (a *API) nextFires(ctx context.Context, in *struct {
 
 // listFires lists fires, latest first. New fires are added at the front, so the position in the
 // list is a nominal time.
-func (a *API) listFires(ctx context.Context, in *struct {
+func (a scheduleHandlers) listFires(ctx context.Context, in *struct {
 	OfSchedule
 	Paged
 }) (*page[perdure.Fire], error) {
@@ -196,7 +196,7 @@ func (a *API) listFires(ctx context.Context, in *struct {
 
 // triggerSchedule fires now. A repeated request with an idempotency key returns the fire of its
 // first attempt.
-func (a *API) triggerSchedule(ctx context.Context, in *OfSchedule, _ scheduleAct) (*single[perdure.Fire], error) {
+func (a scheduleHandlers) triggerSchedule(ctx context.Context, in *OfSchedule, _ scheduleAct) (*single[perdure.Fire], error) {
 	req := requestOf(ctx)
 	if req.repeated {
 		fires, err := a.cfg.Engine.Schedules().Fires(ctx, in.ID, 0)
@@ -214,7 +214,7 @@ func (a *API) triggerSchedule(ctx context.Context, in *OfSchedule, _ scheduleAct
 
 // backfillSchedule makes the missing fires. A repeated request with an idempotency key also returns
 // the fires of its first attempt.
-func (a *API) backfillSchedule(ctx context.Context, in *OfSchedule, b backfilling) (*page[perdure.Fire], error) {
+func (a scheduleHandlers) backfillSchedule(ctx context.Context, in *OfSchedule, b backfilling) (*page[perdure.Fire], error) {
 	if b.From.IsZero() || b.To.IsZero() {
 		return nil, invalid("/from", "from and to are both required")
 	}

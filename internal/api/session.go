@@ -58,36 +58,36 @@ type nothing struct {
 	Body struct{}
 }
 
-func (a *API) sessionOperations() {
+func (a sessionHandlers) register() {
 	title, env := "Invoices of March", "prod" // of an example
-	write(a, operation{id: "create-session", path: "/v1/sessions", policy: writes, summary: "Start a session", status: http.StatusCreated},
+	write(a.API, operation{id: "create-session", path: "/v1/sessions", policy: writes, summary: "Start a session", status: http.StatusCreated},
 		body[newSession]{example: newSession{Agent: &perdure.Agent{Name: "helper", Instructions: "Be brief."}}}, a.createSession)
-	read(a, operation{id: "list-sessions", path: "/v1/sessions", policy: reads, summary: "List sessions, newest first"}, a.listSessions)
-	read(a, operation{
+	read(a.API, operation{id: "list-sessions", path: "/v1/sessions", policy: reads, summary: "List sessions, newest first"}, a.listSessions)
+	read(a.API, operation{
 		id: "get-session", path: "/v1/sessions/{id}", policy: reads, summary: "Show a session, or wait until it is idle",
 		errors: []int{http.StatusNotFound},
 	}, a.getSession)
-	replace(a, operation{
+	replace(a.API, operation{
 		id: "update-session", method: http.MethodPatch, path: "/v1/sessions/{id}", policy: writes, summary: "Change the title and the labels of a session",
 		errors: []int{http.StatusNotFound}, route: route{checksConditions: true, returnsResource: true},
 	}, body[sessionChange]{example: sessionChange{Title: &title, Labels: perdure.LabelChanges{"env": &env, "draft": nil}}}, a.updateSession)
-	erase(a, operation{
+	erase(a.API, operation{
 		id: "delete-session", path: "/v1/sessions/{id}", policy: writes, summary: "Delete a session and its subagents permanently",
 		errors: []int{http.StatusNotFound},
 	}, a.deleteSession)
-	write(a, operation{
+	write(a.API, operation{
 		id: "interrupt-session", path: "/v1/sessions/{id}/interrupt", policy: writes, class: stopsWork, summary: "Interrupt the running turn",
 		status: http.StatusAccepted, errors: []int{http.StatusNotFound},
 	}, body[interruption]{example: interruption{Reason: "a better idea"}, optional: true}, a.interruptSession)
-	write(a, operation{
+	write(a.API, operation{
 		id: "pause-session", path: "/v1/sessions/{id}/pause", policy: writes, class: stopsWork, summary: "Pause a session: nothing new starts until it is resumed", errors: []int{http.StatusNotFound},
 	}, body[interruption]{example: interruption{Reason: "let me look first"}, optional: true}, a.pauseSession)
-	write(a, operation{
+	write(a.API, operation{
 		id: "resume-session", path: "/v1/sessions/{id}/resume", policy: approves, summary: "Resume a session that was paused by a person or stopped by a budget", errors: []int{http.StatusNotFound},
 	}, body[resuming]{optional: true}, a.resumeSession)
 }
 
-func (a *API) createSession(ctx context.Context, _ *struct{}, in newSession) (*created, error) {
+func (a sessionHandlers) createSession(ctx context.Context, _ *struct{}, in newSession) (*created, error) {
 	if in.ID == "" {
 		in.ID = newID[perdure.SessionID](ctx)
 	}
@@ -111,7 +111,7 @@ func (a *API) createSession(ctx context.Context, _ *struct{}, in newSession) (*c
 // listSessions continues after the position of the last session shown. New sessions are added
 // before it, so none is skipped and none is shown twice. A client that reads a second page is
 // likely to read on, so more than a page is read for it.
-func (a *API) listSessions(ctx context.Context, in *struct {
+func (a sessionHandlers) listSessions(ctx context.Context, in *struct {
 	Paged
 	State perdure.SessionStatus `query:"state" enum:"started,active,idle,waiting_for_tool_results,paused" doc:"Only sessions in this state."`
 	Label []string              `query:"label,explode" example:"[\"env=prod\"]" doc:"Only sessions with this label: its key, or key=value. May be repeated up to 16 times; a session must match all of them."`
@@ -177,11 +177,11 @@ func listedAfter(s, last engine.Session) bool {
 	return s.ID < last.ID
 }
 
-func (a *API) getSession(ctx context.Context, in *struct {
+func (a sessionHandlers) getSession(ctx context.Context, in *struct {
 	OfSession
 	Waits
 }) (*oneSession, error) {
-	wait, err := in.duration(a.cfg.MaxWait)
+	wait, err := in.duration(a.cfg.Timing.MaxWait)
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +202,7 @@ func (a *API) getSession(ctx context.Context, in *struct {
 
 // updateSession changes a session. It reads the session to check the condition, and the engine
 // checks again in the commit.
-func (a *API) updateSession(ctx context.Context, in *struct {
+func (a sessionHandlers) updateSession(ctx context.Context, in *struct {
 	OfSession
 	IfMatch string `header:"If-Match" doc:"Only if the session still has this ETag; * matches any."`
 }, b sessionChange) (*oneSession, error) {
@@ -235,7 +235,7 @@ func (a *API) updateSession(ctx context.Context, in *struct {
 // alreadyChanged reports whether a repeated change counts as done: everything that it names was
 // changed since the first attempt started, or already has the requested value. If the change is
 // conditional, one of those events must come from this request itself.
-func (a *API) alreadyChanged(ctx context.Context, id perdure.SessionID, o engine.SessionChange, conditional bool) (done bool, err error) {
+func (a sessionHandlers) alreadyChanged(ctx context.Context, id perdure.SessionID, o engine.SessionChange, conditional bool) (done bool, err error) {
 	req := requestOf(ctx)
 	if !req.repeated {
 		return false, nil
@@ -271,7 +271,7 @@ func isPartOf(f perdure.SessionUpdated, o engine.SessionChange) bool {
 
 // deleteSession deletes a session. If an earlier attempt under the same key was started and the
 // session no longer exists, that counts as success.
-func (a *API) deleteSession(ctx context.Context, in *OfSession) (*nothing, error) {
+func (a sessionHandlers) deleteSession(ctx context.Context, in *OfSession) (*nothing, error) {
 	err := a.cfg.Engine.Sessions().Delete(ctx, in.ID)
 	if errors.Is(err, perdure.NotFound) && requestOf(ctx).repeated {
 		err = nil
@@ -282,7 +282,7 @@ func (a *API) deleteSession(ctx context.Context, in *OfSession) (*nothing, error
 // resuming is the empty body of a resume.
 type resuming struct{}
 
-func (a *API) pauseSession(ctx context.Context, in *OfSession, body interruption) (*oneSession, error) {
+func (a sessionHandlers) pauseSession(ctx context.Context, in *OfSession, body interruption) (*oneSession, error) {
 	if err := a.cfg.Engine.Sessions().Pause(ctx, in.ID, requestOf(ctx).actor, body.Reason); err != nil {
 		return nil, err
 	}
@@ -290,7 +290,7 @@ func (a *API) pauseSession(ctx context.Context, in *OfSession, body interruption
 	return &oneSession{Body: s}, err
 }
 
-func (a *API) resumeSession(ctx context.Context, in *OfSession, _ resuming) (*nothing, error) {
+func (a sessionHandlers) resumeSession(ctx context.Context, in *OfSession, _ resuming) (*nothing, error) {
 	err := a.cfg.Engine.Sessions().Resume(ctx, in.ID, requestOf(ctx).actor)
 	if errors.Is(err, perdure.Conflict) && requestOf(ctx).repeated {
 		err = nil // an earlier attempt resumed it
@@ -298,6 +298,6 @@ func (a *API) resumeSession(ctx context.Context, in *OfSession, _ resuming) (*no
 	return &nothing{}, err
 }
 
-func (a *API) interruptSession(ctx context.Context, in *OfSession, body interruption) (*nothing, error) {
+func (a sessionHandlers) interruptSession(ctx context.Context, in *OfSession, body interruption) (*nothing, error) {
 	return &nothing{}, a.cfg.Engine.Sessions().Interrupt(ctx, in.ID, requestOf(ctx).actor, body.Reason)
 }

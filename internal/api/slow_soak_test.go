@@ -22,7 +22,7 @@ func TestR20SlowClient(t *testing.T) {
 	t.Parallel()
 	cut := make(chan string, 10)
 	r := newRig(t, func(c *api.Config) {
-		c.WriteTimeout = 20 * time.Second // half of it is more than a busy machine lets a healthy client wait
+		c.Timing.Write = 20 * time.Second // half of it is more than a busy machine lets a healthy client wait
 		c.Log = slog.New(toldTo{slog.DiscardHandler, cut})
 	})
 	s := r.session()

@@ -97,7 +97,7 @@ func connect(t *testing.T) (pipe, perdure.SessionID) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := api.New(api.Config{Engine: r.eng, Local: true, WriteTimeout: 10 * time.Second})
+	a, err := api.New(api.Config{Engine: r.eng, Local: true, Timing: api.Timing{Write: 10 * time.Second}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 // TestFiles: a file is its bytes, whatever they are.
 func TestFiles(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(c *api.Config) { c.MaxFile = 1 << 20 })
+	r := newRig(t, func(c *api.Config) { c.Limits.File = 1 << 20 })
 	s := r.session()
 	content := "<script>\x00\xff" + strings.Repeat("a", 100_000)
 	q := given(put(s+"/files/a%20b/%C3%BC%3F.html", content), "Content-Type", "text/html")

@@ -8,7 +8,7 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-func (a *API) storageOperations() {
+func (a *API) registerStorageIdentity() {
 	read(a, operation{id: "get-place", path: "/v1/place", policy: reads, summary: "Identify the store, without revealing where it is"},
 		func(ctx context.Context, _ *struct{}) (*single[engine.StorageIdentity], error) {
 			if a.cfg.StorageIdentity == nil {

@@ -21,15 +21,15 @@ type cancellation struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-func (a *API) taskOperations() {
-	read(a, operation{id: "list-tasks", path: "/v1/tasks", policy: reads, summary: "List tasks, in the order of their creation"}, a.listTasks)
-	read(a, operation{
+func (a taskHandlers) register() {
+	read(a.API, operation{id: "list-tasks", path: "/v1/tasks", policy: reads, summary: "List tasks, in the order of their creation"}, a.listTasks)
+	read(a.API, operation{
 		id: "get-task", path: "/v1/tasks/{id}", policy: reads, summary: "Show a task, or wait until it has ended or awaits input", errors: []int{http.StatusNotFound},
 	}, a.getTask)
-	write(a, operation{
+	write(a.API, operation{
 		id: "cancel-task", path: "/v1/tasks/{id}/cancel", policy: writes, class: stopsWork, summary: "Request the cancel of a task", status: http.StatusAccepted, errors: []int{http.StatusNotFound},
 	}, body[cancellation]{example: cancellation{Reason: "not needed any more"}, optional: true}, a.cancelTask)
-	write(a, operation{
+	write(a.API, operation{
 		id: "resolve-task", path: "/v1/tasks/{id}/resolve", policy: approves, summary: "Resolve a task whose outcome is unknown", errors: []int{http.StatusNotFound},
 	}, exampleResolution(), a.resolveTask)
 }
@@ -58,7 +58,7 @@ func taskInList(t perdure.Task) perdure.Task {
 	return t
 }
 
-func (a *API) listTasks(ctx context.Context, in *struct {
+func (a taskHandlers) listTasks(ctx context.Context, in *struct {
 	Session perdure.SessionID `query:"session" doc:"Only tasks of this session."`
 	State   perdure.TaskState `query:"state" enum:"queued,running,awaiting_input,succeeded,failed,canceled,unknown" doc:"Only tasks in this state."`
 	Kind    perdure.TaskKind  `query:"kind" enum:"background_tool,monitor,subagent,external_agent" doc:"Only tasks of this kind."`
@@ -74,7 +74,7 @@ func (a *API) listTasks(ctx context.Context, in *struct {
 		}
 		filter.Before = moment
 	}
-	got, err := pageOfAppended(a, in.Paged, appendedList[perdure.Task]{
+	got, err := pageOfAppended(a.API, in.Paged, appendedList[perdure.Task]{
 		name:  orgPrefix(ctx) + fmt.Sprintf("tasks %q %q %q %q %q", in.Session, in.State, in.Kind, in.Tool, in.Older),
 		all:   func() ([]perdure.Task, error) { return a.cfg.Engine.Tasks().List(ctx, in.Session) },
 		match: filter.Matches,
@@ -89,11 +89,11 @@ func (a *API) listTasks(ctx context.Context, in *struct {
 	return got, nil
 }
 
-func (a *API) getTask(ctx context.Context, in *struct {
+func (a taskHandlers) getTask(ctx context.Context, in *struct {
 	OfTask
 	Waits
 }) (*single[perdure.Task], error) {
-	wait, err := in.duration(a.cfg.MaxWait)
+	wait, err := in.duration(a.cfg.Timing.MaxWait)
 	if err != nil {
 		return nil, err
 	}
@@ -110,12 +110,12 @@ func (a *API) getTask(ctx context.Context, in *struct {
 	return &single[perdure.Task]{withoutWorker(t)}, err
 }
 
-func (a *API) cancelTask(ctx context.Context, in *OfTask, body cancellation) (*single[perdure.CancelReceipt], error) {
+func (a taskHandlers) cancelTask(ctx context.Context, in *OfTask, body cancellation) (*single[perdure.CancelReceipt], error) {
 	return singleOf(a.cfg.Engine.Tasks().Cancel(ctx, in.ID, requestOf(ctx).actor, body.Reason))
 }
 
 // resolveTask records a resolution, like resolveCall.
-func (a *API) resolveTask(ctx context.Context, in *OfTask, body resolution) (*single[perdure.Task], error) {
+func (a taskHandlers) resolveTask(ctx context.Context, in *OfTask, body resolution) (*single[perdure.Task], error) {
 	resolution, err := body.toEngine(ctx, "happened, did_not_happen or run_again")
 	if err != nil {
 		return nil, err

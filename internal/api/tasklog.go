@@ -46,19 +46,19 @@ func (q *logQuery) filterLog(log engine.Log) engine.Log {
 	return log
 }
 
-func (a *API) taskLogOperations() {
+func (a taskLogHandlers) register() {
 	bytes := &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}
 	events := &huma.MediaType{Schema: &huma.Schema{
 		Type: huma.TypeString, Description: "Server-Sent Events: log carries a Chunk as data and the offset after it as id; gap carries the first_offset from which the log continues after a part that was rotated away; end carries the final offset as id when the task has ended and everything was sent. A client that reconnects after end gets 204.",
 	}}
-	read(a, operation{
+	read(a.API, operation{
 		id: "get-task-log", path: "/v1/tasks/{id}/log", policy: reads, summary: "Read or follow the output of a task", errors: []int{http.StatusNotFound, http.StatusGone},
-		forms: map[string]*huma.MediaType{formBytes: bytes, formJSON: {Schema: schema[engine.Log](a)}, formEvents: events},
+		forms: map[string]*huma.MediaType{formBytes: bytes, formJSON: {Schema: schema[engine.Log](a.API)}, formEvents: events},
 	}, a.taskLog)
-	schema[engine.Chunk](a)
+	schema[engine.Chunk](a.API)
 }
 
-func (a *API) taskLog(ctx context.Context, in *logQuery) (*streamed, error) {
+func (a taskLogHandlers) taskLog(ctx context.Context, in *logQuery) (*streamed, error) {
 	form := negotiate(in.Accept, formBytes, formJSON, formEvents)
 	field, text := "query.offset", in.Offset
 	if form == formEvents && in.LastID != "" {
@@ -122,7 +122,7 @@ var errPageFull = errors.New("there is more of the log")
 
 // logHasMore reports whether the log of an ended task has anything to show after a position. If
 // not, the response is 204, which keeps an EventSource from reconnecting (H8).
-func (a *API) logHasMore(ctx context.Context, at logPosition) (bool, error) {
+func (a taskLogHandlers) logHasMore(ctx context.Context, at logPosition) (bool, error) {
 	at.gap = func(int64) error { return errPageFull }
 	_, err := a.writeLog(ctx, at, func(engine.Chunk) error { return errPageFull })
 	if errors.Is(err, errPageFull) {
@@ -141,7 +141,7 @@ type logPosition struct {
 
 // logEvents follows a log as events. The id of an event is the offset after its chunk, so a client
 // that reconnects neither misses a byte nor gets one twice.
-func (a *API) logEvents(ctx context.Context, s *stream, at logPosition) error {
+func (a taskLogHandlers) logEvents(ctx context.Context, s *stream, at logPosition) error {
 	err := s.say("retry: 1000")
 	if err == nil {
 		at.gap = func(first int64) error {
@@ -163,7 +163,7 @@ func (a *API) logEvents(ctx context.Context, s *stream, at logPosition) error {
 }
 
 // logBytes follows a log as raw bytes.
-func (a *API) logBytes(ctx context.Context, s *stream, at logPosition) error {
+func (a taskLogHandlers) logBytes(ctx context.Context, s *stream, at logPosition) error {
 	err := s.out.Flush()
 	if err == nil {
 		at.gap = func(int64) error { return nil } // raw bytes cannot express a gap
@@ -183,10 +183,10 @@ func (a *API) logBytes(ctx context.Context, s *stream, at logPosition) error {
 
 // followLog shows a log from a position on, until the task has ended and all of the log was shown,
 // or the server drains. It returns the position reached.
-func (a *API) followLog(ctx context.Context, at logPosition, pinged *stream, show func(engine.Chunk) error) (int64, error) {
+func (a taskLogHandlers) followLog(ctx context.Context, at logPosition, pinged *stream, show func(engine.Chunk) error) (int64, error) {
 	news, stop := a.sessionSignal(ctx, at.task)
 	defer stop()
-	ping, look := time.NewTicker(a.cfg.Ping), time.NewTicker(logLook)
+	ping, look := time.NewTicker(a.cfg.Timing.Ping), time.NewTicker(logLook)
 	defer ping.Stop()
 	defer look.Stop()
 	for {
@@ -216,7 +216,7 @@ func (a *API) followLog(ctx context.Context, at logPosition, pinged *stream, sho
 }
 
 // writeLog shows the log up to its current end and returns the offset after it.
-func (a *API) writeLog(ctx context.Context, at logPosition, show func(engine.Chunk) error) (int64, error) {
+func (a taskLogHandlers) writeLog(ctx context.Context, at logPosition, show func(engine.Chunk) error) (int64, error) {
 	for {
 		log, err := a.cfg.Engine.Tasks().Log(ctx, at.task.ID, at.offset, logPage)
 		var gone *perdure.LogRotated

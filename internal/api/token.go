@@ -29,12 +29,12 @@ type issuedToken struct {
 	Body     engine.IssuedToken
 }
 
-func (a *API) tokenOperations() {
-	write(a, operation{
+func (a tokenHandlers) register() {
+	write(a.API, operation{
 		id: "create-token", path: "/v1/tokens", policy: administers, summary: "Create a token; its secret is shown only once", status: http.StatusCreated,
 	}, body[newToken]{example: newToken{Name: "nightly reports", Scopes: []string{engine.ScopeRead, engine.ScopeWrite}}}, a.createToken)
-	read(a, operation{id: "list-tokens", path: "/v1/tokens", policy: administers, summary: "List tokens without their secrets, in the order in which they were created"}, a.listTokens)
-	erase(a, operation{
+	read(a.API, operation{id: "list-tokens", path: "/v1/tokens", policy: administers, summary: "List tokens without their secrets, in the order in which they were created"}, a.listTokens)
+	erase(a.API, operation{
 		id: "revoke-token", path: "/v1/tokens/{token}", policy: administers, class: stopsWork, summary: "Revoke a token permanently; its running requests end within a second",
 		errors: []int{http.StatusNotFound},
 	}, func(ctx context.Context, in *OfToken) (*single[engine.Token], error) {
@@ -45,7 +45,7 @@ func (a *API) tokenOperations() {
 // createToken creates a token. The response contains the secret, so it is not stored for the
 // idempotency key. A repeated request is a conflict; the caller must revoke the token and create
 // another one.
-func (a *API) createToken(ctx context.Context, _ *struct{}, in newToken) (*issuedToken, error) {
+func (a tokenHandlers) createToken(ctx context.Context, _ *struct{}, in newToken) (*issuedToken, error) {
 	req := requestOf(ctx)
 	req.secret = true
 	order := engine.TokenRequest{ID: newID[perdure.TokenID](ctx), Name: in.Name, Org: in.Org, User: in.User, Scopes: in.Scopes, Agent: in.Agent, By: req.actor}
@@ -56,8 +56,8 @@ func (a *API) createToken(ctx context.Context, _ *struct{}, in newToken) (*issue
 	return &issuedToken{Location: "/v1/tokens/" + string(made.ID), Body: made}, err
 }
 
-func (a *API) listTokens(ctx context.Context, in *struct{ Paged }) (*page[engine.Token], error) {
-	return pageOfAppended(a, in.Paged, appendedList[engine.Token]{
+func (a tokenHandlers) listTokens(ctx context.Context, in *struct{ Paged }) (*page[engine.Token], error) {
+	return pageOfAppended(a.API, in.Paged, appendedList[engine.Token]{
 		name:  audience(ctx) + " tokens", // the root principal sees the tokens of all orgs
 		all:   func() ([]engine.Token, error) { return a.cfg.Engine.Tokens().List(ctx) },
 		match: func(engine.Token) bool { return true },

@@ -23,20 +23,20 @@ type directCall struct {
 	Args json.RawMessage `json:"args" doc:"The arguments, as described by the tool's input_schema."`
 }
 
-func (a *API) toolOperations() {
-	read(a, operation{id: "list-tools", path: "/v1/tools", policy: reads, summary: "List tools, in the order of their registration"}, a.listTools)
-	read(a, operation{
+func (a toolHandlers) register() {
+	read(a.API, operation{id: "list-tools", path: "/v1/tools", policy: reads, summary: "List tools, in the order of their registration"}, a.listTools)
+	read(a.API, operation{
 		id: "get-tool", path: "/v1/tools/{name}", policy: reads, summary: "Show a tool", errors: []int{http.StatusNotFound},
 	}, func(ctx context.Context, in *ofTool) (*single[engine.Tool], error) {
 		return singleOf(a.findTool(ctx, in.Name))
 	})
-	write(a, operation{
+	write(a.API, operation{
 		id: "call-tool", path: "/v1/tools/{name}/call", policy: writes, class: takesTime, summary: "Call a pure or idempotent tool outside any session", errors: []int{http.StatusNotFound},
 	}, body[directCall]{example: directCall{Args: json.RawMessage(`{}`)}}, a.callTool)
 	a.payloads()
 }
 
-func (a *API) listTools(ctx context.Context, _ *struct{}) (*page[engine.Tool], error) {
+func (a toolHandlers) listTools(ctx context.Context, _ *struct{}) (*page[engine.Tool], error) {
 	tools, err := a.cfg.Engine.Tools().List(ctx)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (a *API) listTools(ctx context.Context, _ *struct{}) (*page[engine.Tool], e
 	return pageOf(tools, len(tools), nil), nil
 }
 
-func (a *API) findTool(ctx context.Context, name string) (engine.Tool, error) {
+func (a toolHandlers) findTool(ctx context.Context, name string) (engine.Tool, error) {
 	tools, err := a.cfg.Engine.Tools().List(ctx)
 	if err != nil {
 		return engine.Tool{}, err
@@ -57,7 +57,7 @@ func (a *API) findTool(ctx context.Context, name string) (engine.Tool, error) {
 	return engine.Tool{}, fmt.Errorf("tool %s: %w", name, perdure.NotFound)
 }
 
-func (a *API) callTool(ctx context.Context, in *ofTool, body directCall) (*single[perdure.ToolResult], error) {
+func (a toolHandlers) callTool(ctx context.Context, in *ofTool, body directCall) (*single[perdure.ToolResult], error) {
 	if len(body.Args) == 0 {
 		return nil, invalid("/args", "required; {} stands for no arguments")
 	}

@@ -25,8 +25,8 @@ type topicQuery struct {
 	Accept string `header:"Accept" hidden:"true"`
 }
 
-func (a *API) topicOperations() {
-	read(a, operation{
+func (a topicHandlers) register() {
+	read(a.API, operation{
 		id: "follow-topics", path: "/v1/events", policy: reads, class: staysOpen, summary: "Follow sessions and lists in one stream",
 		errors: []int{http.StatusNotFound},
 		forms: map[string]*huma.MediaType{formEvents: {Schema: &huma.Schema{
@@ -36,7 +36,7 @@ func (a *API) topicOperations() {
 }
 
 // topicStream follows several topics in one stream (ST6).
-func (a *API) topicStream(ctx context.Context, in *topicQuery) (*streamed, error) {
+func (a topicHandlers) topicStream(ctx context.Context, in *topicQuery) (*streamed, error) {
 	if negotiate(in.Accept, formEvents) == "" {
 		return nil, notAcceptable(formEvents)
 	}
@@ -91,7 +91,7 @@ func topicNames(text string) ([]string, error) {
 }
 
 // topic returns a topic by name, from a position on. An empty position starts with a snapshot.
-func (a *API) topic(ctx context.Context, name, place string) (topic, error) {
+func (a topicHandlers) topic(ctx context.Context, name, place string) (topic, error) {
 	if list, known := a.listTopics()[name]; known {
 		return &listTopic{key: listFeedKey{list: name}, read: list, sum: place}, nil
 	}

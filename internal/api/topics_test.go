@@ -41,7 +41,7 @@ func (s *streamed) topic() topical {
 func sessionName(path string) string { return strings.TrimPrefix(path, "/v1/sessions/") }
 
 // quick looks at lists often.
-func quick(c *api.Config) { c.PollInterval = 5 * time.Millisecond }
+func quick(c *api.Config) { c.Timing.Poll = 5 * time.Millisecond }
 
 // TestTopics: each topic begins with a snapshot, then comes what happens in each of them.
 func TestTopics(t *testing.T) {

@@ -32,37 +32,37 @@ type newSecret struct {
 	Hosts []string `json:"hosts,omitempty" doc:"The hosts to which tools may send it. Without hosts it is available only in the environment of a process."`
 }
 
-func (a *API) valueOperations() {
+func (a valueHandlers) register() {
 	missing := []int{http.StatusNotFound}
-	read(a, operation{
+	read(a.API, operation{
 		id: "list-values", path: "/v1/sessions/{id}/values", policy: reads, summary: "List the keys of the values of a session", errors: missing,
 	}, a.listValues)
-	read(a, operation{id: "get-value", path: "/v1/sessions/{id}/values/{key}", policy: reads, summary: "Show a value", errors: missing},
+	read(a.API, operation{id: "get-value", path: "/v1/sessions/{id}/values/{key}", policy: reads, summary: "Show a value", errors: missing},
 		func(ctx context.Context, in *OfValue) (*single[engine.Value], error) {
 			return singleOf(a.cfg.Engine.Values().Get(ctx, in.ID, in.Key))
 		})
-	replace(a, operation{
+	replace(a.API, operation{
 		id: "set-value", path: "/v1/sessions/{id}/values/{key}", policy: writes, summary: "Set a value", errors: append(missing, http.StatusTooManyRequests),
 		route: route{checksConditions: true, returnsResource: true},
 	}, body[newValue]{example: newValue{Value: "Lisbon"}}, a.setValue)
-	erase(a, operation{
+	erase(a.API, operation{
 		id: "delete-value", path: "/v1/sessions/{id}/values/{key}", policy: writes, summary: "Delete a value", errors: missing, route: route{checksConditions: true},
 	}, a.deleteValue)
-	read(a, operation{
+	read(a.API, operation{
 		id: "list-secrets", path: "/v1/sessions/{id}/secrets", policy: reads, summary: "List the names of a session's secrets", errors: missing,
 	}, a.listSecrets)
-	replace(a, operation{
+	replace(a.API, operation{
 		id: "set-secret", path: "/v1/sessions/{id}/secrets/{name}", policy: writes, secret: true, summary: "Set a secret", status: http.StatusNoContent,
 		errors: append(missing, http.StatusTooManyRequests),
 	}, body[newSecret]{example: newSecret{Value: "correct horse", Hosts: []string{"smtp.example.org"}}}, a.setSecret)
-	erase(a, operation{
+	erase(a.API, operation{
 		id: "delete-secret", path: "/v1/sessions/{id}/secrets/{name}", policy: writes, secret: true, summary: "Delete a secret", errors: missing,
 	}, func(ctx context.Context, in *OfSecret) (*nothing, error) {
 		return goneIfRepeated(ctx, a.cfg.Engine.Secrets().Remove(ctx, in.ID, in.Name))
 	})
 }
 
-func (a *API) listValues(ctx context.Context, in *struct {
+func (a valueHandlers) listValues(ctx context.Context, in *struct {
 	OfSession
 	Prefix string `query:"prefix" doc:"Only keys with this prefix."`
 	Paged
@@ -71,14 +71,14 @@ func (a *API) listValues(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return pageOfSorted(a, in.Paged, sortedList[engine.ValueStat]{
+	return pageOfSorted(a.API, in.Paged, sortedList[engine.ValueStat]{
 		name: "values " + string(in.ID) + " " + in.Prefix, all: all, key: func(v engine.ValueStat) string { return v.Key },
 	})
 }
 
 // setValue writes a value. It reads the value to check the conditions, and the engine checks again
 // in the commit.
-func (a *API) setValue(ctx context.Context, in *struct {
+func (a valueHandlers) setValue(ctx context.Context, in *struct {
 	OfValue
 	Conditions
 }, b newValue) (*single[engine.Value], error) {
@@ -104,7 +104,7 @@ func (a *API) setValue(ctx context.Context, in *struct {
 }
 
 // currentValue returns a value with its ETag, which is empty if the value does not exist.
-func (a *API) currentValue(ctx context.Context, of OfValue) (v engine.Value, tag string, err error) {
+func (a valueHandlers) currentValue(ctx context.Context, of OfValue) (v engine.Value, tag string, err error) {
 	v, err = a.cfg.Engine.Values().Get(ctx, of.ID, of.Key)
 	switch {
 	case errors.Is(err, perdure.NotFound):
@@ -118,7 +118,7 @@ func (a *API) currentValue(ctx context.Context, of OfValue) (v engine.Value, tag
 
 // recheckValue is called with the error of a write. After a conflict it returns the 412 if the
 // condition fails now.
-func (a *API) recheckValue(ctx context.Context, of OfValue, c Conditions, refused error) error {
+func (a valueHandlers) recheckValue(ctx context.Context, of OfValue, c Conditions, refused error) error {
 	if !errors.Is(refused, perdure.Conflict) || !c.given() {
 		return refused
 	}
@@ -132,7 +132,7 @@ func (a *API) recheckValue(ctx context.Context, of OfValue, c Conditions, refuse
 	return refused
 }
 
-func (a *API) deleteValue(ctx context.Context, in *struct {
+func (a valueHandlers) deleteValue(ctx context.Context, in *struct {
 	OfValue
 	Conditions
 }) (*nothing, error) {
@@ -153,7 +153,7 @@ func (a *API) deleteValue(ctx context.Context, in *struct {
 	return goneIfRepeated(ctx, a.recheckValue(ctx, in.OfValue, in.Conditions, err))
 }
 
-func (a *API) listSecrets(ctx context.Context, in *struct {
+func (a valueHandlers) listSecrets(ctx context.Context, in *struct {
 	OfSession
 	Paged
 }) (*page[engine.Secret], error) {
@@ -161,10 +161,10 @@ func (a *API) listSecrets(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return pageOfSorted(a, in.Paged, sortedList[engine.Secret]{name: "secrets " + string(in.ID), all: all, key: func(s engine.Secret) string { return s.Name }})
+	return pageOfSorted(a.API, in.Paged, sortedList[engine.Secret]{name: "secrets " + string(in.ID), all: all, key: func(s engine.Secret) string { return s.Name }})
 }
 
-func (a *API) setSecret(ctx context.Context, in *OfSecret, b newSecret) (*struct{}, error) {
+func (a valueHandlers) setSecret(ctx context.Context, in *OfSecret, b newSecret) (*struct{}, error) {
 	if b.Value == "" {
 		return nil, invalid("/value", "required and must not be empty")
 	}

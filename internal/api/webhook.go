@@ -69,35 +69,35 @@ type madeWebhook struct {
 	Body     shownWebhook
 }
 
-func (a *API) webhookOperations() {
+func (a webhookHandlers) register() {
 	missing := []int{http.StatusNotFound}
-	write(a, operation{
+	write(a.API, operation{
 		id: "create-webhook", path: "/v1/webhooks", policy: administers, summary: "Create a webhook; its secret is shown only in this response", status: http.StatusCreated,
 		errors: append(missing, http.StatusTooManyRequests),
 	}, body[newWebhook]{example: newWebhook{URL: "https://example.com/perdure", Types: []string{"task.*", "approval.requested"}, Body: webhook.BodyID}}, a.createWebhook)
-	read(a, operation{id: "list-webhooks", path: "/v1/webhooks", policy: administers, summary: "List webhooks, in the order in which they were created"}, a.listWebhooks)
-	read(a, operation{id: "get-webhook", path: "/v1/webhooks/{id}", policy: administers, summary: "Show a webhook", errors: missing},
+	read(a.API, operation{id: "list-webhooks", path: "/v1/webhooks", policy: administers, summary: "List webhooks, in the order in which they were created"}, a.listWebhooks)
+	read(a.API, operation{id: "get-webhook", path: "/v1/webhooks/{id}", policy: administers, summary: "Show a webhook", errors: missing},
 		func(ctx context.Context, in *OfWebhook) (*single[shownWebhook], error) {
 			w, err := a.cfg.Engine.Webhooks().Get(ctx, in.ID)
 			return &single[shownWebhook]{webhookOf(webhook.Created{Webhook: w})}, err
 		})
 	enabled := true
-	replace(a, operation{id: "update-webhook", method: http.MethodPatch, path: "/v1/webhooks/{id}", policy: administers, summary: "Change, enable or disable a webhook", errors: missing},
+	replace(a.API, operation{id: "update-webhook", method: http.MethodPatch, path: "/v1/webhooks/{id}", policy: administers, summary: "Change, enable or disable a webhook", errors: missing},
 		body[webhookChange]{example: webhookChange{Enabled: &enabled}}, func(ctx context.Context, in *OfWebhook, c webhookChange) (*single[shownWebhook], error) {
 			w, err := a.cfg.Engine.Webhooks().Change(ctx, in.ID, webhook.Patch(c))
 			return &single[shownWebhook]{webhookOf(webhook.Created{Webhook: w})}, unprocessable(ctx, err)
 		})
-	erase(a, operation{id: "delete-webhook", path: "/v1/webhooks/{id}", policy: administers, summary: "Delete a webhook and its deliveries", errors: missing}, a.deleteWebhook)
-	write(a, operation{
+	erase(a.API, operation{id: "delete-webhook", path: "/v1/webhooks/{id}", policy: administers, summary: "Delete a webhook and its deliveries", errors: missing}, a.deleteWebhook)
+	write(a.API, operation{
 		id: "rotate-webhook", path: "/v1/webhooks/{id}/rotate", policy: administers, summary: "Replace the secret of a webhook; the previous one remains valid for signing for a day", errors: missing,
 	}, body[webhookAct]{optional: true}, a.rotateWebhook)
-	write(a, operation{id: "test-webhook", path: "/v1/webhooks/{id}/test", policy: administers, class: takesTime, summary: "Send one ping to a webhook", status: http.StatusAccepted, errors: missing},
+	write(a.API, operation{id: "test-webhook", path: "/v1/webhooks/{id}/test", policy: administers, class: takesTime, summary: "Send one ping to a webhook", status: http.StatusAccepted, errors: missing},
 		body[webhookAct]{optional: true}, func(ctx context.Context, in *OfWebhook, _ webhookAct) (*single[webhook.Delivery], error) {
 			return singleOf(a.cfg.Engine.Webhooks().Test(ctx, in.ID))
 		})
-	read(a, operation{id: "list-webhook-deliveries", path: "/v1/webhooks/{id}/deliveries", policy: administers, summary: "List the deliveries of a webhook, newest first", errors: missing},
+	read(a.API, operation{id: "list-webhook-deliveries", path: "/v1/webhooks/{id}/deliveries", policy: administers, summary: "List the deliveries of a webhook, newest first", errors: missing},
 		a.listWebhookDeliveries)
-	write(a, operation{
+	write(a.API, operation{
 		id: "redeliver-webhook", path: "/v1/webhooks/{id}/deliveries/{delivery}/redeliver", policy: administers, summary: "Send a delivery again, under the same id",
 		status: http.StatusAccepted, errors: missing,
 	}, body[webhookAct]{optional: true}, func(ctx context.Context, in *OfWebhookDelivery, _ webhookAct) (*single[webhook.Delivery], error) {
@@ -126,7 +126,7 @@ func unprocessable(ctx context.Context, err error) error {
 
 // createWebhook creates a webhook. Its response is not stored for an idempotency key, because it
 // would contain the secret in plain text. A repeated request finds the webhook by its derived id.
-func (a *API) createWebhook(ctx context.Context, _ *struct{}, in newWebhook) (*madeWebhook, error) {
+func (a webhookHandlers) createWebhook(ctx context.Context, _ *struct{}, in newWebhook) (*madeWebhook, error) {
 	if in.ID == "" {
 		in.ID = newID[perdure.WebhookID](ctx)
 	}
@@ -140,7 +140,7 @@ func (a *API) createWebhook(ctx context.Context, _ *struct{}, in newWebhook) (*m
 // rotateWebhook replaces the secret. Its response is not stored either. The engine receives the id
 // of the request: a repeated request replaces the secret of its first attempt, and keeps the secret
 // that receivers already have.
-func (a *API) rotateWebhook(ctx context.Context, in *OfWebhook, _ webhookAct) (*single[shownWebhook], error) {
+func (a webhookHandlers) rotateWebhook(ctx context.Context, in *OfWebhook, _ webhookAct) (*single[shownWebhook], error) {
 	req := requestOf(ctx)
 	req.secret = true
 	if req.hasKey {
@@ -150,8 +150,8 @@ func (a *API) rotateWebhook(ctx context.Context, in *OfWebhook, _ webhookAct) (*
 	return &single[shownWebhook]{webhookOf(made)}, err
 }
 
-func (a *API) listWebhooks(ctx context.Context, in *Paged) (*page[shownWebhook], error) {
-	return pageOfAppended(a, *in, appendedList[shownWebhook]{
+func (a webhookHandlers) listWebhooks(ctx context.Context, in *Paged) (*page[shownWebhook], error) {
+	return pageOfAppended(a.API, *in, appendedList[shownWebhook]{
 		name: orgPrefix(ctx) + "webhooks",
 		all: func() ([]shownWebhook, error) {
 			all, err := a.cfg.Engine.Webhooks().List(ctx)
@@ -168,7 +168,7 @@ func (a *API) listWebhooks(ctx context.Context, in *Paged) (*page[shownWebhook],
 
 // deleteWebhook deletes a webhook. If an earlier attempt under the same key was started and the
 // webhook no longer exists, that counts as success.
-func (a *API) deleteWebhook(ctx context.Context, in *OfWebhook) (*nothing, error) {
+func (a webhookHandlers) deleteWebhook(ctx context.Context, in *OfWebhook) (*nothing, error) {
 	err := a.cfg.Engine.Webhooks().Delete(ctx, in.ID)
 	if errors.Is(err, perdure.NotFound) && requestOf(ctx).repeated {
 		err = nil
@@ -178,7 +178,7 @@ func (a *API) deleteWebhook(ctx context.Context, in *OfWebhook) (*nothing, error
 
 // listWebhookDeliveries lists deliveries, newest first. New ones are added at the front, so the
 // position in the list is an id.
-func (a *API) listWebhookDeliveries(ctx context.Context, in *struct {
+func (a webhookHandlers) listWebhookDeliveries(ctx context.Context, in *struct {
 	OfWebhook
 	Paged
 }) (*page[webhook.Delivery], error) {

@@ -12,7 +12,7 @@ type importRow struct {
 // Groups of packages for the rows of the import table.
 const (
 	leaves     = " internal/supervise internal/egress internal/secret internal/cron internal/sse internal/strictjson"
-	engineDeps = ". agent budget webhook engine store dispatch model tool internal/effect internal/sessionfile internal/sessionport internal/sessionsql internal/blob internal/payment internal/ratelimit internal/meter internal/telemetry internal/webhook" + leaves + stories
+	engineDeps = ". agent budget webhook engine engine/config store dispatch model tool internal/effect internal/sessionfile internal/sessionport internal/sessionsql internal/blob internal/payment internal/ratelimit internal/meter internal/telemetry internal/webhook" + leaves + stories
 	// pure packages that import the standard library only, so that the root may import them
 	rootLeaves = "internal/growmap internal/hmacuuid internal/shorten internal/strictjson internal/urlform"
 	stories    = " internal/effect/core internal/effect/toolset internal/effect/secrets internal/effect/environment internal/effect/admission internal/effect/generation internal/effect/cleanup internal/effect/taskrecord internal/effect/taskrun internal/effect/approval internal/effect/foreground internal/effect/hostcall internal/effect/schedule internal/effect/taskport internal/effect/subagent"
@@ -42,8 +42,9 @@ func innerPackages() []importRow {
 		{"dispatch", ". tool internal/strictjson"},
 
 		// engines
+		{"engine/config", ". dispatch tool"},
 		{"engine/host", engineDeps + " tool/background"}, // any call may be detached, and the model then needs these tools
-		{"engine/local", ". engine engine/host store tool internal/blob internal/sessionport internal/sessionsql" + leaves},
+		{"engine/local", ". engine engine/config engine/host store tool internal/blob internal/sessionport internal/sessionsql" + leaves},
 		{"engine/remote", ". agent budget webhook engine" + leaves},
 		{"engine/enginetest", ". agent budget webhook engine"},
 
@@ -108,7 +109,7 @@ func innerPackages() []importRow {
 // storyPackages returns the rows of the effect layer, one package a story.
 func storyPackages() []importRow {
 	return []importRow{
-		{"internal/effect/core", ". budget dispatch model store tool internal/meter internal/sessioncache internal/sessionfile internal/telemetry"},
+		{"internal/effect/core", ". budget dispatch engine/config model store tool internal/meter internal/sessioncache internal/sessionfile internal/telemetry"},
 		{"internal/effect/toolset", ". model tool internal/effect/core"},
 		{"internal/effect/secrets", ". tool internal/secretargs internal/effect/core internal/effect/toolset"},
 		{"internal/effect/environment", ". store tool internal/secretargs internal/sessionfile internal/effect/core internal/effect/secrets internal/effect/toolset"},

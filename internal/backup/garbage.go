@@ -127,7 +127,7 @@ func (g Garbage) owned(ctx context.Context, blobs []File) (o ownedData, err erro
 		return o, err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
-	return o, st.View(ctx, func(r store.Reader) error {
+	err = st.View(ctx, func(r store.Reader) error {
 		sessions, err := r.Sessions().List(store.SessionFilter{})
 		if err != nil {
 			return err
@@ -157,6 +157,7 @@ func (g Garbage) owned(ctx context.Context, blobs []File) (o ownedData, err erro
 		}
 		return nil
 	})
+	return o, err
 }
 
 // oldChildren lists the directories in a folder that were last written before a time, their

@@ -162,7 +162,7 @@ func (s *step) countCall(o *core.Settlement) error {
 }
 
 // recordBudget updates the rows that follow from a budget fact or the end of a turn. A subagent's
-// workID ends with its turn, so a halted subagent is not recorded for automatic resumption.
+// work ends with its turn, so a halted subagent is not recorded for automatic resumption.
 func (s *step) recordBudget(fact perdure.Fact) error {
 	switch f := fact.(type) {
 	case perdure.BudgetPaused:

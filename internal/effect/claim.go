@@ -161,7 +161,7 @@ func (e *Effects) startRouted(ctx context.Context, s *step, failed *error) {
 	for _, c := range s.routed {
 		switch {
 		case c.Row.Token == "":
-			e.core.SlotFreed() // a slot may have become free before it was queued
+			e.core.StartQueued() // a slot may have become free before it was queued
 		case *failed == nil || e.tasks.OwnsClaim(ctx, c.Row):
 			e.tasks.Run(c, taskrun.FreshTask)
 		default:

@@ -91,7 +91,7 @@ func (a above) Bind(env *tool.Env, by *environment.Caller) {
 	tasks := a.e.taskPorts.For(by)
 	agents := a.e.subagents.For(by, tasks)
 	env.Tasks, env.Agents, env.TaskMessenger = tasks, agents, agents
-	if by.ByModel && a.e.core.Schedule != nil {
+	if by.ByModel {
 		env.Schedules = a.e.schedules.For(by)
 	}
 }

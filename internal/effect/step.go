@@ -251,7 +251,7 @@ func (s *step) decide() error {
 func (s *step) moment() perdure.Moment {
 	m := perdure.Moment{
 		Now: s.now, Secret: s.row.Secret,
-		NoProgress: s.e.core.NoProgress, ModelAttempts: s.e.core.ModelAttempts,
+		NoProgress: s.e.core.Limits.NoProgress, ModelAttempts: s.e.core.Limits.ModelAttempts,
 	}
 	if s.session.Turn != nil && s.session.Turn.ID == s.d.acquiredTurn {
 		m.Resumes = s.row.Resumes

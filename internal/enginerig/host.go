@@ -20,23 +20,23 @@ import (
 // otherwise, the worker's heartbeats are so rare that no test sees one.
 func Config(s enginetest.Setup, st store.Store, m model.Model, tools *tool.Registry) local.Config {
 	cfg := local.Config{
-		Store: st, Model: m, Tools: tools, PerSession: s.PerSession, Grace: s.Grace, MaxExecutions: s.MaxRuns,
-		SoftBudget: s.SoftBudget, PerSessionDetached: s.PerSessionDetached, EvictCap: s.EvictCap,
-		ApprovalExpiry: s.ApprovalExpiry, SubagentsLive: s.SubagentsLive, Drain: -1, Beat: time.Hour, Lease: 4 * time.Hour,
-		DeferAbove: -1,
+		Store: st, Model: m, Tools: tools,
+		Limits:  local.Limits{SlotsPerSession: s.PerSession, MaxExecutions: s.MaxRuns, DetachedPerSession: s.PerSessionDetached, EvictCap: s.EvictCap, SubagentsLive: s.SubagentsLive, DeferAbove: -1},
+		Timing:  local.Timing{Grace: s.Grace, SoftBudget: s.SoftBudget, ApprovalExpiry: s.ApprovalExpiry, Drain: -1},
+		Workers: local.Workers{Beat: time.Hour, Lease: 4 * time.Hour},
 	}
 	if s.Beat > 0 {
-		cfg.Beat = s.Beat
+		cfg.Workers.Beat = s.Beat
 	}
 	switch {
 	case s.Reject:
-		cfg.Overflow = local.OverflowReject
+		cfg.Limits.Overflow = local.OverflowReject
 	case s.Evict:
-		cfg.Overflow = local.OverflowEvict
+		cfg.Limits.Overflow = local.OverflowEvict
 	}
-	cfg.CheckpointBytes = s.Checkpoint
+	cfg.Limits.CheckpointBytes = s.Checkpoint
 	if s.Guard != "" {
-		cfg.Guards = []local.Guard{{Name: "word", Check: func(text string) (string, bool) {
+		cfg.Policies.Guards = []local.Guard{{Name: "word", Check: func(text string) (string, bool) {
 			return "[withheld]", strings.Contains(text, s.Guard)
 		}}}
 	}
@@ -45,9 +45,9 @@ func Config(s enginetest.Setup, st store.Store, m model.Model, tools *tool.Regis
 		withWebhooks(&cfg, s.Webhooks)
 	}
 	h := host(s)
-	cfg.Route, cfg.Permit = h.route, h.permit
+	cfg.Policies.Route, cfg.Policies.Permit = h.route, h.permit
 	if s.Hook != "" {
-		cfg.Hooks = []tool.Hook{h}
+		cfg.Policies.Hooks = []tool.Hook{h}
 	}
 	return cfg
 }

@@ -25,6 +25,6 @@ func withWebhooks(cfg *local.Config, dir string) {
 	if err != nil {
 		panic(err)
 	}
-	cfg.Secrets.Keys = keys
+	cfg.Storage.Secrets.Keys = keys
 	cfg.Webhooks = local.Webhooks{Egress: guard, Poll: 5 * time.Millisecond, Timeout: 500 * time.Millisecond}
 }

@@ -298,8 +298,9 @@ func (g *stage) run(t *testing.T, s scenario, agent perdure.Agent) []perdure.Eve
 	}
 	files := inbox(t, words)
 	eng, err := local.Open(ctx, local.Config{
-		Store: memory.New(memory.Config{}), Model: m, Tools: g.tools(s, words), Egress: g.guard, Drain: -1, DeferAbove: -1,
-		Files: func(perdure.SessionID) (model, runtime tool.Files) { return files, files.Runtime() },
+		Store: memory.New(memory.Config{}), Model: m, Tools: g.tools(s, words),
+		Ports:  local.Ports{Egress: g.guard, Files: func(perdure.SessionID) (model, runtime tool.Files) { return files, files.Runtime() }},
+		Timing: local.Timing{Drain: -1}, Limits: local.Limits{DeferAbove: -1},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -199,7 +199,7 @@ type noticeWriter struct {
 }
 
 func (u *noticeWriter) Write(p []byte) (int, error) {
-	event := u.s.unwrapEvent(p)
+	event := notifier{u.s}.unwrapEvent(p)
 	if n, err := u.ResponseWriter.Write(event); err != nil {
 		return min(n, len(p)), err
 	}

@@ -200,5 +200,6 @@ func (s *seal) open(text string) (state requestState, err error) {
 	if err != nil {
 		return state, errors.New("it was not issued by this process")
 	}
-	return state, perdure.DecodeJSON(plain, &state)
+	err = perdure.DecodeJSON(plain, &state)
+	return state, err
 }

@@ -41,6 +41,9 @@ const (
 	followRetry = time.Second
 )
 
+// notifier tells clients what happens to their tasks. It shares the server.
+type notifier struct{ *Server }
+
 // subscription is the part of a listen request that concerns tasks.
 type subscription struct {
 	IDs []string        `json:"ids"`
@@ -75,7 +78,8 @@ func tasksOf(r *mcp.SubscriptionsListenRequest) (want subscription, ok bool) {
 	if r.Params == nil || r.Params.Meta[metaListen] == nil {
 		return want, false
 	}
-	return want, perdure.DecodeJSON(marshal(r.Params.Meta[metaListen]), &want) == nil
+	ok = perdure.DecodeJSON(marshal(r.Params.Meta[metaListen]), &want) == nil
+	return want, ok
 }
 
 // taskWatch is the set of tasks that one client follows. It is safe for concurrent use.
@@ -141,7 +145,7 @@ func (l *taskWatch) drop(id string) (empty bool) {
 // current state and then each change, until all have ended or the client disconnects. No
 // subscription is stored: a client that subscribes again, also after a restart, first gets the
 // current states.
-func (s *Server) listen(ctx context.Context, p peer, want subscription) (mcp.Result, error) {
+func (s notifier) listen(ctx context.Context, p peer, want subscription) (mcp.Result, error) {
 	if len(want.IDs) > maxWatchedTasks {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "taskIds: at most " + strconv.Itoa(maxWatchedTasks) + " in one subscription"}
 	}
@@ -182,7 +186,7 @@ func (s *Server) listen(ctx context.Context, p peer, want subscription) (mcp.Res
 }
 
 // addSubscription counts a subscription. It returns false if the principal has reached the limit.
-func (s *Server) addSubscription(principal string) bool {
+func (s notifier) addSubscription(principal string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.listeners[principal] >= maxListeners {
@@ -192,7 +196,7 @@ func (s *Server) addSubscription(principal string) bool {
 	return true
 }
 
-func (s *Server) removeSubscription(principal string) {
+func (s notifier) removeSubscription(principal string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.listeners[principal]--; s.listeners[principal] == 0 {
@@ -202,7 +206,7 @@ func (s *Server) removeSubscription(principal string) {
 
 // notifyTasks sends the current state of each task and every change, until no task is left or ctx
 // ends.
-func (s *Server) notifyTasks(ctx context.Context, p peer, l *taskWatch, send func(trackedCall) error) error {
+func (s notifier) notifyTasks(ctx context.Context, p peer, l *taskWatch, send func(trackedCall) error) error {
 	if len(l.ids()) == 0 {
 		return nil
 	}
@@ -267,7 +271,7 @@ func openQuestion(t perdure.Task) string {
 }
 
 // follow signals l whenever something happens in a session, until ctx ends.
-func (s *Server) follow(ctx context.Context, session perdure.SessionID, after int64, l *taskWatch) {
+func (s notifier) follow(ctx context.Context, session perdure.SessionID, after int64, l *taskWatch) {
 	for ctx.Err() == nil {
 		// The loop follows again after any error.
 		_ = s.cfg.Engine.Follow(ctx, session, after, func(f engine.Frame) error {
@@ -287,7 +291,7 @@ func (s *Server) follow(ctx context.Context, session perdure.SessionID, after in
 
 // startNotifying starts to notify a client of 2025-11-25 about one of its tasks, for as long as the
 // client's session lasts.
-func (s *Server) startNotifying(p peer, made trackedCall) {
+func (s notifier) startNotifying(p peer, made trackedCall) {
 	if p.modern || p.session == nil || made.Task == nil || made.Task.State.Terminal() {
 		return
 	}
@@ -314,7 +318,7 @@ func (s *Server) startNotifying(p peer, made trackedCall) {
 }
 
 // notifySession notifies a client of 2025-11-25 about its tasks, until ctx ends.
-func (s *Server) notifySession(ctx context.Context, p peer, l *taskWatch) {
+func (s notifier) notifySession(ctx context.Context, p peer, l *taskWatch) {
 	for ctx.Err() == nil {
 		err := s.notifyTasks(ctx, p, l, func(made trackedCall) error {
 			state := s.legacyState(p, made)
@@ -345,7 +349,7 @@ type wrappedNotification struct {
 // sendNotification sends a notification. The SDK sends only its own kinds, so the notification
 // travels as a progress notification under a secret token, and is unwrapped where it is written to
 // the client.
-func (s *Server) sendNotification(ctx context.Context, p peer, method string, params any) error {
+func (s notifier) sendNotification(ctx context.Context, p peer, method string, params any) error {
 	text, err := json.Marshal(params)
 	if err != nil {
 		return err
@@ -355,7 +359,7 @@ func (s *Server) sendNotification(ctx context.Context, p peer, method string, pa
 
 // unwrapNotification returns the notification inside a progress notification; ok is false if there
 // is none.
-func (s *Server) unwrapNotification(params json.RawMessage) (n wrappedNotification, ok bool) {
+func (s notifier) unwrapNotification(params json.RawMessage) (n wrappedNotification, ok bool) {
 	var outer struct {
 		Token   any    `json:"progressToken"`
 		Message string `json:"message"`
@@ -370,7 +374,7 @@ var dataField = []byte("data: ")
 
 // unwrapEvent applies unwrapped to an event of a stream while it is written. Other events stay
 // unchanged.
-func (s *Server) unwrapEvent(event []byte) []byte {
+func (s notifier) unwrapEvent(event []byte) []byte {
 	if !bytes.Contains(event, []byte(s.marker)) {
 		return event
 	}

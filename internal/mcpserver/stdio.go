@@ -62,7 +62,7 @@ func (p *pipe) Read(ctx context.Context) (jsonrpc.Message, error) {
 // Write records, once a reply is written completely, the calls that it contains (M4).
 func (p *pipe) Write(ctx context.Context, m jsonrpc.Message) error {
 	if r, ok := m.(*jsonrpc.Request); ok && !r.IsCall() {
-		if n, ok := p.s.unwrapNotification(r.Params); ok {
+		if n, ok := (notifier{p.s}).unwrapNotification(r.Params); ok {
 			m = &jsonrpc.Request{Method: n.Method, Params: n.Params}
 		}
 	}

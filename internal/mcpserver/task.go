@@ -113,7 +113,7 @@ func (s *Server) getTask(ctx context.Context, p peer, params *taskParams) (mcp.R
 		return nil, err
 	}
 	if !p.modern {
-		s.startNotifying(p, made)
+		notifier{s}.startNotifying(p, made)
 		return &legacyGot{legacyState: s.legacyState(p, made)}, nil
 	}
 	return s.taskDetails(ctx, p, made)

@@ -72,7 +72,7 @@ func (s *Server) created(p peer, made trackedCall) mcp.Result {
 		result.Meta = meta
 		return result
 	}
-	s.startNotifying(p, made)
+	notifier{s}.startNotifying(p, made)
 	state := s.legacyState(p, made)
 	state.Status = stateWorking
 	result := &legacyCreated{Task: state}

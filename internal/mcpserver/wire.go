@@ -160,7 +160,7 @@ func (s *Server) receive(next mcp.MethodHandler) mcp.MethodHandler {
 				if !p.tasks {
 					return nil, needsTasks()
 				}
-				return s.listen(ctx, p, want)
+				return notifier{s}.listen(ctx, p, want)
 			}
 		case *mcp.ServerRequest[*taskParams]:
 			if p.modern && !p.tasks {

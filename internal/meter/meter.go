@@ -155,7 +155,7 @@ func (m *Meter) cost(u WorkUsage, c budget.Currency, at time.Time) (n budget.Nee
 	return budget.Need{Amount: price.Cost(u.Usage)}, true
 }
 
-// noName stands for the engine's default model if its name is not configured.
+// unnamedModel stands for the engine's default model if its name is not configured.
 const unnamedModel = "(the engine's model)"
 
 // ModelOf returns the name of the model that is called if a session names this one.

@@ -164,7 +164,8 @@ func (s shape) ordered(fields map[string]json.RawMessage) (name string, orders, 
 	if !tools || !takes || fields["tool"] == nil && fields["args"] == nil {
 		return "", false, true
 	}
-	return name, true, perdure.DecodeJSON(fields["tool"], &name) == nil
+	ok := perdure.DecodeJSON(fields["tool"], &name) == nil
+	return name, true, ok
 }
 
 // hide masks the parts of a value that its schema does not allow, and collects their texts.

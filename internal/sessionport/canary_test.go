@@ -327,8 +327,9 @@ func (h *hushed) start(more ...tool.Tool) {
 	tools := append(session.StorageTools(), leak())
 	tools = append(append(tools, background.Tools(background.Config{})...), more...)
 	cfg := local.Config{
-		Store: h.st, Model: h.model, Tools: tool.NewRegistry(tools...), DeferAbove: -1, PerSession: -1,
-		Secrets: local.Secrets{Keys: h.keys, Known: known},
+		Store: h.st, Model: h.model, Tools: tool.NewRegistry(tools...),
+		Limits:  local.Limits{DeferAbove: -1, SlotsPerSession: -1},
+		Storage: local.Storage{Secrets: local.Secrets{Keys: h.keys, Known: known}},
 		Log:     slog.New(redact.Logs(slog.NewJSONHandler(h.log, nil), shown)),
 	}
 	if h.cfg != nil {

@@ -128,7 +128,7 @@ steps:
   - {text: %q, chunk: 5, pace: 2ms}
   - {text: done, repeat: true}
 `, said, len("The word is hunter2-hun"), leaked, said))
-	h.cfg = func(cfg *local.Config) { cfg.CheckpointBytes, cfg.CheckpointTime = 1, time.Millisecond }
+	h.cfg = func(cfg *local.Config) { cfg.Limits.CheckpointBytes, cfg.Timing.Checkpoint = 1, time.Millisecond }
 	var mu sync.Mutex
 	var kept []string
 	var live strings.Builder

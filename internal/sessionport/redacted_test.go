@@ -50,7 +50,7 @@ func TestBrokenAnswersAreMasked(t *testing.T) {
 			t.Parallel()
 			c := newCanaries()
 			h := newHushed(t, brokenScript(c.secret(0)))
-			h.cfg = func(cfg *local.Config) { cfg.CheckpointBytes, cfg.CheckpointTime = 1, time.Millisecond }
+			h.cfg = func(cfg *local.Config) { cfg.Limits.CheckpointBytes, cfg.Timing.Checkpoint = 1, time.Millisecond }
 			h.start()
 			s, err := h.eng.Sessions().Create(h.ctx, perdure.Agent{Recovery: mode})
 			if err != nil {
@@ -220,7 +220,7 @@ func TestSecretArgumentsAreChecked(t *testing.T) {
 				policy = tool.PolicyRequiresApproval
 			}
 			if c.hooked {
-				h.cfg = func(cfg *local.Config) { cfg.Hooks = []tool.Hook{rename{}} }
+				h.cfg = func(cfg *local.Config) { cfg.Policies.Hooks = []tool.Hook{rename{}} }
 			}
 			h.start(strict(policy))
 			s, err := h.eng.Sessions().Create(h.ctx, perdure.Agent{})

@@ -288,7 +288,7 @@ func TestSecretReadNeedsAWord(t *testing.T) {
 			t.Parallel()
 			h := newHushed(t, setAndRest)
 			h.cfg = func(cfg *local.Config) {
-				cfg.Permit = func(_ context.Context, _ tool.Call, p perdure.Permission) (perdure.Decision, string, error) {
+				cfg.Policies.Permit = func(_ context.Context, _ tool.Call, p perdure.Permission) (perdure.Decision, string, error) {
 					if p.Kind == tool.ReadSecret {
 						return c.says, "", nil
 					}

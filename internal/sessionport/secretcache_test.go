@@ -131,7 +131,7 @@ func TestSecretsInOtherArguments(t *testing.T) {
 			s := newShout()
 			var judged string
 			h.cfg = func(cfg *local.Config) {
-				cfg.Permit = func(_ context.Context, _ tool.Call, p perdure.Permission) (perdure.Decision, string, error) {
+				cfg.Policies.Permit = func(_ context.Context, _ tool.Call, p perdure.Permission) (perdure.Decision, string, error) {
 					if p.Kind == "voice" {
 						judged = p.Target
 						if w.asks {

@@ -149,7 +149,7 @@ func TestAnswersWithUnreadableSecrets(t *testing.T) {
 	var id atomic.Value
 	var once atomic.Bool
 	h.cfg = func(cfg *local.Config) {
-		cfg.Guards = []local.Guard{{Name: "writer", Check: func(string) (string, bool) {
+		cfg.Policies.Guards = []local.Guard{{Name: "writer", Check: func(string) (string, bool) {
 			if once.CompareAndSwap(false, true) {
 				if err := foreign(h.ctx, h.st, id.Load().(perdure.SessionID), ring); err != nil {
 					t.Error(err)

@@ -152,10 +152,10 @@ func TestOrdersOfOthersAreHidden(t *testing.T) {
 			h := newHushed(t, `steps: [{calls: [{name: spawn_background, args: {tool: login, args: {}}}]}, {text: done, repeat: true}]`)
 			h.cfg = func(cfg *local.Config) {
 				if hooked != "" {
-					cfg.Hooks = []tool.Hook{reorder{hooked, order}}
+					cfg.Policies.Hooks = []tool.Hook{reorder{hooked, order}}
 					return
 				}
-				cfg.Permit = func(_ context.Context, call tool.Call, _ perdure.Permission) (perdure.Decision, string, error) {
+				cfg.Policies.Permit = func(_ context.Context, call tool.Call, _ perdure.Permission) (perdure.Decision, string, error) {
 					if call.Tool == "spawn_background" {
 						return perdure.Ask, "", nil
 					}

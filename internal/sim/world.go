@@ -117,11 +117,11 @@ func (w *world) start() error {
 	l.stop = stop
 	s := w.program.Settings
 	eng, err := local.Open(ctx, local.Config{
-		Store: newHandle(w, l), Model: &scriptedModel{w: w, l: l}, Tools: w.tools, Route: route, PerSession: slotsPerSession,
-		PerProcess: slotsPerSession * w.program.Sessions, PerSessionDetached: slotsPerSession, Overflow: local.Overflow(s.Overflow),
-		EvictCap: 4, ApprovalExpiry: s.Expiry, MaxExecutions: -1, NoProgress: -1, Grace: grace, Drain: s.Drain,
-		Beat: beat, Lease: 4 * beat, DeferAbove: -1,
-		SubagentsLive: s.Agents,
+		Store: newHandle(w, l), Model: &scriptedModel{w: w, l: l}, Tools: w.tools,
+		Policies: local.Policies{Route: route},
+		Limits:   local.Limits{SlotsPerSession: slotsPerSession, SlotsPerProcess: slotsPerSession * w.program.Sessions, DetachedPerSession: slotsPerSession, Overflow: local.Overflow(s.Overflow), EvictCap: 4, MaxExecutions: -1, NoProgress: -1, DeferAbove: -1, SubagentsLive: s.Agents},
+		Timing:   local.Timing{ApprovalExpiry: s.Expiry, Grace: grace, Drain: s.Drain},
+		Workers:  local.Workers{Beat: beat, Lease: 4 * beat},
 	})
 	if err != nil {
 		stop()

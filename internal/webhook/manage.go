@@ -137,16 +137,17 @@ func (s *Sender) newSecret(id perdure.WebhookID) (secret string, sealed []byte, 
 
 // Webhook returns a webhook. NotFound: there is none.
 func (s *Sender) Webhook(ctx context.Context, id perdure.WebhookID) (w hook.Webhook, err error) {
-	return w, s.cfg.Store.View(ctx, func(r store.Reader) error {
+	err = s.cfg.Store.View(ctx, func(r store.Reader) error {
 		row, err := r.Webhooks().Get(id)
 		w = row.Webhook
 		return err
 	})
+	return w, err
 }
 
 // Webhooks lists webhooks in the order in which they were created.
 func (s *Sender) Webhooks(ctx context.Context) (all []hook.Webhook, err error) {
-	return all, s.cfg.Store.View(ctx, func(r store.Reader) error {
+	err = s.cfg.Store.View(ctx, func(r store.Reader) error {
 		rows, err := r.Webhooks().List()
 		all = make([]hook.Webhook, 0, len(rows))
 		for _, row := range rows {
@@ -154,6 +155,7 @@ func (s *Sender) Webhooks(ctx context.Context) (all []hook.Webhook, err error) {
 		}
 		return err
 	})
+	return all, err
 }
 
 // Change changes a webhook. A webhook that is enabled here receives the events from then on;
@@ -260,13 +262,14 @@ func (s *Sender) Delete(ctx context.Context, id perdure.WebhookID) error {
 // Deliveries lists up to limit deliveries of a webhook, newest first; limit 0 means all. NotFound:
 // there is no such webhook.
 func (s *Sender) Deliveries(ctx context.Context, id perdure.WebhookID, limit int) (all []hook.Delivery, err error) {
-	return all, s.cfg.Store.View(ctx, func(r store.Reader) error {
+	err = s.cfg.Store.View(ctx, func(r store.Reader) error {
 		_, err := r.Webhooks().Get(id)
 		if err == nil {
 			all, err = r.Webhooks().Deliveries(store.HookDeliveryFilter{Webhook: id, Limit: limit})
 		}
 		return err
 	})
+	return all, err
 }
 
 // Redeliver queues a delivery again, under the same id and with the full number of tries. NotFound:

@@ -248,7 +248,7 @@ func (s *Sender) claim(ctx context.Context, hooks []store.Webhook) (all []claime
 
 // anyDue reports whether a delivery is due for which there is a slot.
 func (s *Sender) anyDue(ctx context.Context, hooks []store.Webhook) (due bool, err error) {
-	return due, s.cfg.Store.View(ctx, func(r store.Reader) error {
+	err = s.cfg.Store.View(ctx, func(r store.Reader) error {
 		due = false
 		for _, w := range hooks {
 			if s.freeSlots(w) == 0 {
@@ -262,6 +262,7 @@ func (s *Sender) anyDue(ctx context.Context, hooks []store.Webhook) (due bool, e
 		}
 		return nil
 	})
+	return due, err
 }
 
 // claimOf claims up to most due deliveries of one webhook.

@@ -12,7 +12,7 @@ import (
 var errClientGone = errors.New("the client has disconnected")
 
 // streamLaws are about streams that end before the provider ends them. The law that looks at the
-// checkComplete process comes first.
+// whole process comes first.
 func streamLaws() []law {
 	return []law{
 		{situation: Situation{Name: "breaking the loop leaves nothing behind", Text: greeting, Stall: true}, exclusive: true, check: checkRelease},

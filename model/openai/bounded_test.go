@@ -56,7 +56,7 @@ func (e endless) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // TestEndlessAnswers: each of these is left within its bound, with an error that says why, and none
-// codeFor its calls is made.
+// of its calls is made.
 func TestEndlessAnswers(t *testing.T) {
 	t.Parallel()
 	const chunk = `data: {"choices":[{"index":0,"delta":`

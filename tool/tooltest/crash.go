@@ -172,7 +172,9 @@ func (c *crash) open(ctx context.Context, st *faulty.Store, final bool) *local.E
 		}
 	}
 	eng, err := local.Open(ctx, local.Config{
-		Store: st, Model: m, Tools: tools, Drain: -1, MaxExecutions: -1, NoProgress: -1, Beat: time.Hour, Lease: 4 * time.Hour,
+		Store: st, Model: m, Tools: tools, Timing: local.Timing{Drain: -1},
+		Limits:  local.Limits{MaxExecutions: -1, NoProgress: -1},
+		Workers: local.Workers{Beat: time.Hour, Lease: 4 * time.Hour},
 	})
 	if err != nil {
 		c.t.Fatalf("open: %v", err)

@@ -70,10 +70,10 @@ func (a *Admission) judgeUnmasked(ctx context.Context, agent perdure.Agent, t to
 
 // route asks the host in which lane a call runs. If the host's function fails, it has no say.
 func (a *Admission) route(call tool.Call) (route dispatch.Route) {
-	if a.core.Route == nil {
+	if a.core.Policies.Route == nil {
 		return route
 	}
-	err := a.core.Guarded("route", func() error { route = a.core.Route(call); return nil })
+	err := a.core.Guarded("route", func() error { route = a.core.Policies.Route(call); return nil })
 	if err != nil {
 		a.core.Log.Error("routing policy failed", "call", call.ID, "tool", call.Tool, "error", tool.Chain(err))
 		return dispatch.Route{}
@@ -90,5 +90,5 @@ func (a *Admission) softBudgetOf(agent perdure.Agent, spec tool.Spec) time.Durat
 	case agent.SoftBudgetMS != 0:
 		return max(time.Duration(agent.SoftBudgetMS)*time.Millisecond, tool.Never)
 	}
-	return a.core.SoftBudget
+	return a.core.Timing.SoftBudget
 }

@@ -109,7 +109,7 @@ func (cl *Cleanup) removeArtifacts(ctx context.Context, task perdure.Task) error
 	if task.Run == "" {
 		return nil
 	}
-	_, files := cl.core.Files(task.Session) // no event: task.pruned covers it
+	_, files := cl.core.Ports.Files(task.Session) // no event: task.pruned covers it
 	if files == nil {
 		return fmt.Errorf("remove %s: %w: no file store", task.ArtifactDir(), perdure.Unavailable)
 	}

@@ -2,8 +2,8 @@
 // the store as this worker writes to it, the cached folds, and the plain rules of ids, leases,
 // owners and waiting.
 //
-// It may import the root, budget, model, tool, dispatch and store, and of internal: meter,
-// sessioncache, sessionfile and telemetry.
+// It may import the root, budget, model, tool, dispatch, store and engine/config, and of internal:
+// meter, sessioncache, sessionfile and telemetry.
 //
 // The one thing to know: it decides nothing. The packages beside it do, and each holds a Core.
 package core
@@ -43,69 +43,52 @@ type Core struct {
 
 // New checks the configuration and fills in the defaults. Invalid: a required field is missing.
 func New(cfg Config) (*Core, error) {
-	if cfg.Store == nil || cfg.Model == nil || cfg.Tools == nil || cfg.Runner == nil || cfg.Worker == "" {
-		return nil, fmt.Errorf("%w configuration: store, model, tools, dispatcher and worker are required",
+	if cfg.Store == nil || cfg.Model == nil || cfg.Tools == nil || cfg.Runner == nil ||
+		cfg.Worker == "" || cfg.Scheduler == nil {
+		return nil, fmt.Errorf("%w configuration: store, model, tools, runner, worker and scheduler are required",
 			perdure.Invalid)
 	}
-	cfg.MaxExecutions = capOf(cfg.MaxExecutions, perdure.DefaultMaxExecutions)
-	cfg.NoProgress = capOf(cfg.NoProgress, perdure.DefaultNoProgress)
-	cfg.SlotsPerSession = capOf(cfg.SlotsPerSession, 5)
-	cfg.SlotsPerProcess = capOf(cfg.SlotsPerProcess, 64)
-	cfg.MaxDetached = capOf(cfg.MaxDetached, 32)
-	cfg.EvictCap = capOf(cfg.EvictCap, 32)
-	if cfg.SoftBudget == 0 {
-		cfg.SoftBudget = tool.DefaultSoftBudget
+	cfg.Limits.MaxExecutions = capOf(cfg.Limits.MaxExecutions, perdure.DefaultMaxExecutions)
+	cfg.Limits.NoProgress = capOf(cfg.Limits.NoProgress, perdure.DefaultNoProgress)
+	cfg.Limits.SlotsPerSession = capOf(cfg.Limits.SlotsPerSession, 5)
+	cfg.Limits.SlotsPerProcess = capOf(cfg.Limits.SlotsPerProcess, 64)
+	cfg.Limits.DetachedPerSession = capOf(cfg.Limits.DetachedPerSession, 32)
+	cfg.Limits.EvictCap = capOf(cfg.Limits.EvictCap, 32)
+	if cfg.Timing.SoftBudget == 0 {
+		cfg.Timing.SoftBudget = tool.DefaultSoftBudget
 	}
-	cfg.SubagentDepth = capOf(cfg.SubagentDepth, 2)
-	cfg.SubagentsLive = capOf(cfg.SubagentsLive, 16)
-	cfg.SubagentsTotal = capOf(cfg.SubagentsTotal, 200)
-	cfg.DeferAbove = capOf(cfg.DeferAbove, 40)
-	cfg.QueueLength = capOf(cfg.QueueLength, 32)
+	cfg.Limits.SubagentDepth = capOf(cfg.Limits.SubagentDepth, 2)
+	cfg.Limits.SubagentsLive = capOf(cfg.Limits.SubagentsLive, 16)
+	cfg.Limits.SubagentsTotal = capOf(cfg.Limits.SubagentsTotal, 200)
+	cfg.Limits.DeferAbove = capOf(cfg.Limits.DeferAbove, 40)
+	cfg.Limits.QueueLength = capOf(cfg.Limits.QueueLength, 32)
 	switch {
-	case cfg.StallTimeout == 0:
-		cfg.StallTimeout = 2 * time.Minute
-	case cfg.StallTimeout < 0:
-		cfg.StallTimeout = math.MaxInt64
+	case cfg.Timing.Stall == 0:
+		cfg.Timing.Stall = 2 * time.Minute
+	case cfg.Timing.Stall < 0:
+		cfg.Timing.Stall = math.MaxInt64
 	}
-	if cfg.CheckpointBytes <= 0 {
-		cfg.CheckpointBytes = checkpointBytes
+	if cfg.Limits.CheckpointBytes <= 0 {
+		cfg.Limits.CheckpointBytes = checkpointBytes
 	}
-	if cfg.CheckpointTime <= 0 {
-		cfg.CheckpointTime = checkpointTime
+	if cfg.Timing.Checkpoint <= 0 {
+		cfg.Timing.Checkpoint = checkpointTime
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	if cfg.Wake == nil {
-		cfg.Wake = func(perdure.SessionID) {}
-	}
-	if cfg.SlotFreed == nil {
-		cfg.SlotFreed = func() {}
-	}
-	if cfg.EngineRunning == nil {
-		cfg.EngineRunning = func() bool { return true }
-	}
-	if cfg.Stopping == nil {
-		cfg.Stopping = func() bool { return false }
-	}
-	if cfg.Grace <= 0 {
-		cfg.Grace = dispatch.DefaultGrace
-	}
-	if cfg.Activity == nil {
-		cfg.Activity = func(perdure.SessionID) {}
+	if cfg.Timing.Grace <= 0 {
+		cfg.Timing.Grace = dispatch.DefaultGrace
 	}
 	if cfg.Meter == nil {
 		cfg.Meter = meter.New(meter.Config{Prices: budget.Prices()})
-	}
-	if cfg.LeaseHeld == nil {
-		cfg.LeaseHeld = func() bool { return true }
 	}
 	c := &Core{Config: cfg, Work: cfg.Store}
 	if cfg.Shared {
 		c.Work = Fenced{Store: cfg.Store, Fence: c.LeaseHolds}
 	}
-	if cfg.Files == nil {
-		c.Files = func(id perdure.SessionID) (tool.Files, tool.Files) {
+	if cfg.Ports.Files == nil {
+		c.Ports.Files = func(id perdure.SessionID) (tool.Files, tool.Files) {
 			return sessionfile.New(c.Work, id, false), sessionfile.New(c.Work, id, true)
 		}
 		c.OwnFiles = true

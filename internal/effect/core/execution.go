@@ -57,7 +57,7 @@ func LeftForRestart(end dispatch.End) bool {
 
 // Gate returns the gate that judges the calls of this worker.
 func (c *Core) Gate() dispatch.Gate {
-	return dispatch.Gate{Hooks: c.Hooks, HookTimeout: c.Grace, Permit: c.Permit, Log: c.Log}
+	return dispatch.Gate{Hooks: c.Policies.Hooks, HookTimeout: c.Timing.Grace, Permit: c.Policies.Permit, Log: c.Log}
 }
 
 // Guarded runs foreign code that runs outside the runner: a tool's start ticket, a file store, a

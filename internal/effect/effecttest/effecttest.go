@@ -48,7 +48,21 @@ func Config(t *testing.T, tools ...tool.Tool) core.Config {
 		t.Fatal(err)
 	}
 	return core.Config{Store: memory.New(memory.Config{}), Model: m, Tools: tool.NewRegistry(tools...),
-		Runner: dispatch.NewRunner(t.Context(), dispatch.Config{}), Worker: Worker}
+		Runner: dispatch.NewRunner(t.Context(), dispatch.Config{}), Worker: Worker, Scheduler: alwaysRunning{}}
+}
+
+// alwaysRunning is the scheduler of an engine that runs and holds its lease, and hears of nothing.
+type alwaysRunning struct{}
+
+func (alwaysRunning) Wake(perdure.SessionID)           {}
+func (alwaysRunning) StartQueued()                     {}
+func (alwaysRunning) ReportActivity(perdure.SessionID) {}
+func (alwaysRunning) Running() bool                    { return true }
+func (alwaysRunning) Stopping() bool                   { return false }
+func (alwaysRunning) LeaseHeld() bool                  { return true }
+
+func (alwaysRunning) CreateSchedule(context.Context, perdure.Schedule, *core.ScheduleCall) (perdure.Schedule, error) {
+	return perdure.Schedule{}, perdure.Unavailable
 }
 
 // Session adds a session to a store.

@@ -52,10 +52,10 @@ func (w journaledEgress) tell(fact perdure.RequestDenied) {
 
 // egressFor returns the egress for a call of a session; nil: there is none.
 func (en *Environment) egressFor(by tool.Call) tool.Egress {
-	if en.core.Egress == nil {
+	if en.core.Ports.Egress == nil {
 		return nil
 	}
-	w := journaledEgress{Egress: en.core.Egress, environment: en, by: by, left: new(atomic.Int64)}
+	w := journaledEgress{Egress: en.core.Ports.Egress, environment: en, by: by, left: new(atomic.Int64)}
 	w.left.Store(maxDenials)
 	return w
 }

@@ -67,8 +67,8 @@ func (en *Environment) Env(from *Caller, call tool.Call, sink tool.Sink) tool.En
 	by.Session = from.Owner.Session
 	files, _ := en.files(by)
 	var ports tool.Ports
-	if en.core.Ports != nil {
-		ports = en.core.Ports(from.Owner.Session, call)
+	if en.core.Ports.Open != nil {
+		ports = en.core.Ports.Open(from.Owner.Session, call)
 	}
 	if agent.DryRun { // a dry run must leave nothing behind
 		ports.Payments = nil

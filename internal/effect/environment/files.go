@@ -16,7 +16,7 @@ import (
 // Every change appends file.written: in the same commit if files are stored in the store, otherwise
 // right after it.
 func (en *Environment) files(by tool.Call) (model, runtime tool.Files) {
-	model, runtime = en.core.Files(by.Session)
+	model, runtime = en.core.Ports.Files(by.Session)
 	return en.journaled(model, by), en.journaled(runtime, by)
 }
 

@@ -61,7 +61,7 @@ func (c *callRun) end(end dispatch.End) {
 func (c *callRun) returned() {
 	if task, _ := c.taskAndRow(); task.ID != "" {
 		c.calls.records.DropWork(task.ID)
-		c.calls.core.SlotFreed()
+		c.calls.core.StartQueued()
 	}
 }
 

@@ -36,7 +36,7 @@ type callSink struct {
 
 func (l *callSink) publish(kind string, data any) perdure.Cause {
 	l.calls.core.Runner.Touch(l.work)
-	l.calls.core.Activity(l.call.Session)
+	l.calls.core.ReportActivity(l.call.Session)
 	l.calls.core.Store.Publish(store.Frame{Session: l.call.Session, Type: kind, Data: data})
 	return ""
 }

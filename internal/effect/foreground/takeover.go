@@ -23,7 +23,7 @@ func (cs *Calls) takeOverCall(ctx context.Context, run Request, row perdure.Call
 	}
 	t, known := cs.toolset.Find(row.Tool) // even if the agent may no longer see the tool: it could when the call started
 	found := perdure.OrphanedCall{StopRequested: run.Command.Stop, Class: row.Class, Executions: row.Executions,
-		MaxExecutions: cs.core.MaxExecutions}
+		MaxExecutions: cs.core.Limits.MaxExecutions}
 	if known {
 		found = cs.environment.Inspect(ctx, found, t, core.ToolCall(row, row.ClaimedAt.Add(tool.DeadlineOf(t, row.Args))))
 	}

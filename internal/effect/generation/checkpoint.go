@@ -88,7 +88,7 @@ func (c *checkpoint) end() bool {
 // is stored already. told is called with the number of bytes that the store has.
 func (g *Generator) checkpointOf(q ModelCall, kept storedText, told func(kept int)) *checkpoint {
 	p := store.Partial{Session: q.Session.ID, Message: q.Command.Message}
-	c := &checkpoint{told: told, bytes: g.core.CheckpointBytes, after: g.core.CheckpointTime, written: kept.found}
+	c := &checkpoint{told: told, bytes: g.core.Limits.CheckpointBytes, after: g.core.Timing.Checkpoint, written: kept.found}
 	c.text.WriteString(kept.text)
 	c.put = func(text string) error {
 		p.Text = text
@@ -138,7 +138,7 @@ func (g *Generator) loadStoredText(ctx context.Context, q ModelCall) (k storedTe
 			what, err = "model call delayed: session secrets not readable", g.secretsUnreadable(q.Session.ID)
 			if errors.Is(err, perdure.NotFound) {
 				k.unread = true
-				return k, true // pendingWrite does not bring a missing key back: the step fails with that error
+				return k, true // waiting does not bring a missing key back: the step fails with that error
 			}
 		}
 		if err == nil {
@@ -190,7 +190,7 @@ func (g *Generator) recoveryMode(q ModelCall, again bool) perdure.RecoveryMode {
 
 // hasAttempts reports whether the message has attempts left.
 func (g *Generator) hasAttempts(c perdure.CallModel) bool {
-	attempts := g.core.ModelAttempts
+	attempts := g.core.Limits.ModelAttempts
 	if attempts <= 0 {
 		attempts = perdure.DefaultModelAttempts
 	}

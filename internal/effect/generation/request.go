@@ -128,10 +128,10 @@ func (g *Generator) resolvedImages(ctx context.Context, id perdure.SessionID, me
 
 // resolveImage returns an image in the form that a model gets; nil: it is not available.
 func (g *Generator) resolveImage(ctx context.Context, id perdure.SessionID, image perdure.ImageID) *perdure.Image {
-	if g.core.Ports == nil {
+	if g.core.Ports.Open == nil {
 		return nil
 	}
-	images := g.core.Ports(id, tool.Call{Session: id}).Images
+	images := g.core.Ports.Open(id, tool.Call{Session: id}).Images
 	if images == nil {
 		return nil
 	}

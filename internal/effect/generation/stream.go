@@ -25,11 +25,11 @@ func (g *Generator) stream(ctx context.Context, q ModelCall, kept storedText) (m
 	kept.text = req.Prefix
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stalled := &model.Error{Code: model.Stalled, Text: "no content for " + g.core.StallTimeout.String()}
-	watchdog := time.AfterFunc(g.core.StallTimeout, func() { cancel(stalled) })
+	stalled := &model.Error{Code: model.Stalled, Text: "no content for " + g.core.Timing.Stall.String()}
+	watchdog := time.AfterFunc(g.core.Timing.Stall, func() { cancel(stalled) })
 	defer watchdog.Stop()
 	live := deltaBuffer{offset: len(req.Prefix), publish: func(offset int, text string) {
-		g.core.Activity(req.Session)
+		g.core.ReportActivity(req.Session)
 		g.core.Store.Publish(store.Frame{Session: req.Session, Type: DeltaFrame,
 			Data: OutputDelta{MessageID: id, Offset: offset, Delta: text}})
 	}}
@@ -39,7 +39,7 @@ func (g *Generator) stream(ctx context.Context, q ModelCall, kept storedText) (m
 	var answer model.Answer
 	err := g.core.Guarded("ask the model", func() (err error) {
 		answer, err = model.Collect(g.guardedStream(g.core.Model.Stream(ctx, req), req.Prefix), func(d model.Delta) {
-			watchdog.Reset(g.core.StallTimeout) // every delta is content; keep-alives are not delivered as deltas
+			watchdog.Reset(g.core.Timing.Stall) // every delta is content; keep-alives are not delivered as deltas
 			text := redactor.feed(d.Text)
 			live.add(text)
 			saved.add(text)
@@ -62,7 +62,7 @@ func (g *Generator) stream(ctx context.Context, q ModelCall, kept storedText) (m
 // guardedStream ends a stream when its text trips a guardrail, before the offending delta is passed
 // on.
 func (g *Generator) guardedStream(stream iter.Seq2[model.Delta, error], prefix string) iter.Seq2[model.Delta, error] {
-	if len(g.core.Guardrails) == 0 {
+	if len(g.core.Policies.Guards) == 0 {
 		return stream
 	}
 	return func(yield func(model.Delta, error) bool) {
@@ -87,13 +87,13 @@ type guardrailError struct{ guard, replacement string }
 
 func (t *guardrailError) Error() string { return "guardrail " + t.guard + " tripped" }
 
-// checkGuardrails runs the guardrails on a text. Its error is a *trip, of the first guardrail that
-// tripped.
+// checkGuardrails runs the guardrails on a text. Its error is a *guardrailError, of the first
+// guardrail that tripped.
 func (g *Generator) checkGuardrails(text string) error {
 	if text == "" {
 		return nil
 	}
-	for _, rail := range g.core.Guardrails {
+	for _, rail := range g.core.Policies.Guards {
 		if replacement, tripped := rail.Check(text); tripped {
 			return &guardrailError{guard: rail.Name, replacement: replacement}
 		}

@@ -19,7 +19,7 @@ func (hc *Calls) commitHostCall(ctx context.Context, task perdure.Task, starter 
 	}
 	var claimed perdure.Call
 	stored := task
-	starter.works = hc.core.EngineRunning()
+	starter.works = hc.core.Running()
 	hc.tasks.Starting.Add(task.ID)
 	err := hc.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
 		stored, claimed, err = hc.hostCallInTx(tx, task, starter)
@@ -30,7 +30,7 @@ func (hc *Calls) commitHostCall(ctx context.Context, task perdure.Task, starter 
 		return stored, nil
 	}
 	hc.tasks.Starting.Drop(task.ID)
-	hc.core.SlotFreed() // a slot may have become free before the call was queued
+	hc.core.StartQueued() // a slot may have become free before the call was queued
 	return stored, err
 }
 
@@ -66,7 +66,7 @@ func (hc *Calls) hostCallInTx(tx store.Tx, task perdure.Task, by hostStart) (per
 	now := tx.Now()
 	task.State, task.CreatedAt, task.UpdatedAt, task.DetachedAt = perdure.TaskQueued, now, now, now
 	_, ofProcess := hc.core.Runner.SlotsInUse(task.Session)
-	free := by.works && (hc.core.SlotsPerProcess == 0 || ofProcess < hc.core.SlotsPerProcess)
+	free := by.works && (hc.core.Limits.SlotsPerProcess == 0 || ofProcess < hc.core.Limits.SlotsPerProcess)
 	if free {
 		task.State, task.StateDetail, task.Worker, task.Executions = perdure.TaskRunning, "Starting", hc.core.Worker, 1
 		task.StartedAt, task.HeartbeatAt, task.DeadlineAt = now, now, now.Add(hc.toolset.DeadlineOf(task))

@@ -74,7 +74,7 @@ func (hc *Calls) findJoinable(ctx context.Context, known *undeliveredCalls,
 }
 
 // readUndelivered reads the calls of earlier processes. Of several calls with the same content, the
-// mergeUpdates counts.
+// last one counts.
 func (hc *Calls) readUndelivered(ctx context.Context, known *undeliveredCalls, id perdure.SessionID) error {
 	var tasks []perdure.Task
 	err := hc.core.Store.View(ctx, func(r store.Reader) (err error) {

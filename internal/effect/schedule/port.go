@@ -46,15 +46,16 @@ func (p *Port) CreateSchedule(ctx context.Context, o tool.ScheduleRequest) (perd
 			return s, &tool.Denied{Result: *j.Refusal}
 		}
 	}
-	return p.schedules.core.Schedule(ctx, s, &core.ScheduleCall{Call: p.Call, Turn: p.Turn, At: p.At, Monitor: o.Monitor})
+	return p.schedules.core.CreateSchedule(ctx, s, &core.ScheduleCall{Call: p.Call, Turn: p.Turn, At: p.At, Monitor: o.Monitor})
 }
 
 // Schedules returns the schedules of the port's session.
 func (p *Port) Schedules(ctx context.Context) (list []perdure.Schedule, err error) {
-	return list, p.schedules.core.Store.View(ctx, func(r store.Reader) error {
+	err = p.schedules.core.Store.View(ctx, func(r store.Reader) error {
 		list, err = r.Schedules().List(store.ScheduleFilter{Session: p.Owner.Session})
 		return err
 	})
+	return list, err
 }
 
 // CancelSchedule cancels a schedule of the port's session.

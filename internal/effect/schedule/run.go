@@ -144,7 +144,7 @@ func (ss *Schedules) AfterCommit(ctx context.Context, run *Run, failed error) bo
 		ss.tasks.Run(taskrun.Claimed{Task: run.started, Row: run.claimed, Owner: run.owner}, taskrun.FreshTask)
 	} else {
 		ss.tasks.Starting.Drop(run.Task)
-		ss.core.SlotFreed()
+		ss.core.StartQueued()
 	}
 	if failed == nil {
 		ss.tasks.Evict(ctx, run.owner.Session)

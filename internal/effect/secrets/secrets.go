@@ -32,10 +32,10 @@ func New(c *core.Core, tools *toolset.Toolset) *Secrets {
 
 // Known returns the secrets of a session; nil: there can be none.
 func (sec *Secrets) Known(id perdure.SessionID) tool.SecretMasker {
-	if sec.core.Ports == nil {
+	if sec.core.Ports.Open == nil {
 		return nil
 	}
-	return sec.core.Ports(id, tool.Call{Session: id}).SecretMasker
+	return sec.core.Ports.Open(id, tool.Call{Session: id}).SecretMasker
 }
 
 // In returns what no text of a response may contain: the secrets of its session and the

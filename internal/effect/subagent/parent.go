@@ -21,8 +21,8 @@ const textRepair = "Your answer does not have the requested form: %s\nAnswer aga
 // AfterCommit notifies the parent of changes of a subagent, after its driver has committed.
 // reported is the state that the parent was last notified of; the new one is returned.
 func (su *Subagents) AfterCommit(ctx context.Context, s *perdure.Session, reported string) string {
-	su.core.Activity(s.Lineage.Parent) // a session that waits for its subagent is not idle
-	su.core.Activity(s.Lineage.Root)
+	su.core.ReportActivity(s.Lineage.Parent) // a session that waits for its subagent is not idle
+	su.core.ReportActivity(s.Lineage.Root)
 	if s.Stopped != nil {
 		su.cancelLateStarts(ctx, s)
 	}

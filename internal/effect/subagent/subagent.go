@@ -258,17 +258,17 @@ func (p *Port) admit(tx store.Tx, b childSpec) error {
 			limit, now)}
 	}
 	cfg := p.subagents.core
-	if b.spawn.Depth > cfg.SubagentDepth {
-		return refuse("the depth of subagents", cfg.SubagentDepth, p.Owner.Depth())
+	if b.spawn.Depth > cfg.Limits.SubagentDepth {
+		return refuse("the depth of subagents", cfg.Limits.SubagentDepth, p.Owner.Depth())
 	}
 	count, err := tx.Spawns().Count(b.spawn.Root)
 	switch {
 	case err != nil:
 		return err
-	case cfg.SubagentsLive > 0 && count.Live >= cfg.SubagentsLive:
-		return refuse("the number of running subagents", cfg.SubagentsLive, count.Live)
-	case cfg.SubagentsTotal > 0 && count.Total >= cfg.SubagentsTotal:
-		return refuse("the total number of subagents", cfg.SubagentsTotal, count.Total)
+	case cfg.Limits.SubagentsLive > 0 && count.Live >= cfg.Limits.SubagentsLive:
+		return refuse("the number of running subagents", cfg.Limits.SubagentsLive, count.Live)
+	case cfg.Limits.SubagentsTotal > 0 && count.Total >= cfg.Limits.SubagentsTotal:
+		return refuse("the total number of subagents", cfg.Limits.SubagentsTotal, count.Total)
 	}
 	return nil
 }
@@ -328,7 +328,7 @@ func (p *Port) await(ctx context.Context, id perdure.TaskID) (task perdure.Task,
 			}
 			task = now
 			if p.subagents.core.Runner.Yield(p.workID(task)) {
-				p.subagents.core.SlotFreed()
+				p.subagents.core.StartQueued()
 			}
 			if task.AwaitsInput() {
 				p.subagents.core.Runner.Pause(p.workID(task))

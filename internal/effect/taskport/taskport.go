@@ -183,7 +183,7 @@ func (p *Port) Cancel(ctx context.Context, id, why string) (perdure.CancelReceip
 		task, err = p.Task(ctx, id)
 		return receipt, task, err
 	}
-	tasks, err := p.Wait(ctx, tool.WaitRequest{IDs: []string{string(task.ID)}, Timeout: p.ports.core.Grace + time.Second})
+	tasks, err := p.Wait(ctx, tool.WaitRequest{IDs: []string{string(task.ID)}, Timeout: p.ports.core.Timing.Grace + time.Second})
 	if err != nil {
 		return receipt, task, err
 	}

@@ -131,7 +131,7 @@ func (rs *Records) AwaitApproval(tx store.Tx, task perdure.Task, permissions []p
 // in the queue for the next start.
 func (rs *Records) CanStart(tx store.Reader, session perdure.SessionID) (free bool, position int, err error) {
 	free, position, err = rs.slotFor(tx, session)
-	if free && !rs.core.EngineRunning() {
+	if free && !rs.core.Running() {
 		return false, 1, err
 	}
 	return free, position, err
@@ -154,18 +154,18 @@ func (rs *Records) slotFor(tx store.Reader, session perdure.SessionID) (free boo
 		return false, 0, err
 	}
 	ofSession, ofProcess := 0, 0
-	if rs.core.SlotsPerSession > 0 || rs.core.SlotsPerProcess > 0 { // counting takes time if there are many
+	if rs.core.Limits.SlotsPerSession > 0 || rs.core.Limits.SlotsPerProcess > 0 { // counting takes time if there are many
 		ofSession, ofProcess = rs.core.Runner.SlotsInUse(session)
 	}
 	use := perdure.SlotUsage{PerSession: max(running, ofSession), PerProcess: ofProcess, Queued: queued}
-	return rs.core.Overflow.Admit(rs.SlotCaps(), use)
+	return rs.core.Limits.Overflow.Admit(rs.SlotCaps(), use)
 }
 
 // SlotCaps returns the limits for the background runs of this worker.
 func (rs *Records) SlotCaps() perdure.SlotCaps {
 	return perdure.SlotCaps{
-		PerSession: rs.core.SlotsPerSession, PerProcess: rs.core.SlotsPerProcess, Detached: rs.core.MaxDetached,
-		Queued: rs.core.QueueLength, Live: rs.core.EvictCap,
+		PerSession: rs.core.Limits.SlotsPerSession, PerProcess: rs.core.Limits.SlotsPerProcess, Detached: rs.core.Limits.DetachedPerSession,
+		Queued: rs.core.Limits.QueueLength, Live: rs.core.Limits.EvictCap,
 	}
 }
 
@@ -190,7 +190,7 @@ func (rs *Records) MayDetach(tx store.Reader, session perdure.SessionID) error {
 		detached = max(detached, counts[0].Detached)
 	}
 	_, ofProcess := rs.core.Runner.SlotsInUse(session)
-	return rs.core.Overflow.AdmitDetached(rs.SlotCaps(), perdure.SlotUsage{Detached: detached, PerProcess: ofProcess})
+	return rs.core.Limits.Overflow.AdmitDetached(rs.SlotCaps(), perdure.SlotUsage{Detached: detached, PerProcess: ofProcess})
 }
 
 // Claim claims the ledger row of a task: a new row, or that of an earlier execution.

@@ -18,8 +18,8 @@ func (rs *Records) ApprovalOf(task perdure.Task, permissions []perdure.Permissio
 		Permissions: permissions, Kind: "task", Reason: cmp.Or(permissions[0].Reason, why), Summary: task.DisplayName,
 		RequestedAt: now, State: perdure.ApprovalOpen,
 	}
-	if rs.core.ApprovalExpiry > 0 {
-		a.ExpiresAt = now.Add(rs.core.ApprovalExpiry)
+	if rs.core.Timing.ApprovalExpiry > 0 {
+		a.ExpiresAt = now.Add(rs.core.Timing.ApprovalExpiry)
 	}
 	return a
 }

@@ -58,7 +58,7 @@ func (d *Dialog) Ask(ctx context.Context, q tool.Question) (tool.Reply, error) {
 	}
 	work := d.tasks.records.WorkID(task.ID)
 	d.tasks.core.Runner.Pause(work)
-	d.tasks.core.SlotFreed()
+	d.tasks.core.StartQueued()
 	began := time.Now()
 	reply, err := d.tasks.awaitAnswer(ctx, task, asked)
 	d.tasks.core.Runner.Resume(work)

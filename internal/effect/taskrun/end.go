@@ -54,7 +54,7 @@ func (ts *Tasks) End(ctx context.Context, t perdure.Task, row perdure.Call, v Ve
 	if !t.ReadByCaller() { // its session has nothing to do
 		ts.core.Wake(t.Session)
 	}
-	ts.core.SlotFreed()
+	ts.core.StartQueued()
 }
 
 // Verdict is how an attempt ended, for the task's record and its artifacts.

@@ -44,7 +44,7 @@ func (ts *Tasks) StartQueued(ctx context.Context) (int, error) {
 					return started, fmt.Errorf("take over queued task %s: %w", next.ID, err)
 				}
 				ts.core.Log.Warn("queued task not taken over", "task", next.ID, "error", tool.Chain(err))
-				time.AfterFunc(restartDelay, ts.core.SlotFreed)
+				time.AfterFunc(restartDelay, ts.core.StartQueued)
 			}
 			continue
 		}
@@ -55,7 +55,7 @@ func (ts *Tasks) StartQueued(ctx context.Context) (int, error) {
 			}
 			ts.core.Log.Warn("queued task not started", "task", next.ID, "error", tool.Chain(err))
 			passed[next.ID] = true
-			time.AfterFunc(restartDelay, ts.core.SlotFreed)
+			time.AfterFunc(restartDelay, ts.core.StartQueued)
 			continue
 		}
 		if claimed.Row.Token == "" {
@@ -71,8 +71,8 @@ func (ts *Tasks) StartQueued(ctx context.Context) (int, error) {
 // needs no slot of its session.
 func (ts *Tasks) noFreeSlot(t perdure.Task) bool {
 	ofSession, ofProcess := ts.core.Runner.SlotsInUse(t.Session)
-	capped := ts.core.SlotsPerSession > 0 && ts.core.Overflow != perdure.OverflowEvict && !t.OutsideSessionSlots()
-	return capped && ofSession >= ts.core.SlotsPerSession || ts.core.SlotsPerProcess > 0 && ofProcess >= ts.core.SlotsPerProcess
+	capped := ts.core.Limits.SlotsPerSession > 0 && ts.core.Limits.Overflow != perdure.OverflowEvict && !t.OutsideSessionSlots()
+	return capped && ofSession >= ts.core.Limits.SlotsPerSession || ts.core.Limits.SlotsPerProcess > 0 && ofProcess >= ts.core.Limits.SlotsPerProcess
 }
 
 // assignSlot gives a task whose work waits in this process a slot again.
@@ -114,9 +114,9 @@ func (ts *Tasks) startIn(tx store.Tx, next perdure.Task) (c Claimed, err error) 
 	if err != nil || task.State != perdure.TaskQueued || task.Attempt != next.Attempt {
 		return c, err
 	}
-	if ts.core.Shared && ts.core.SlotsPerSession > 0 && !task.OutsideSessionSlots() {
+	if ts.core.Shared && ts.core.Limits.SlotsPerSession > 0 && !task.OutsideSessionSlots() {
 		running, err := tx.Tasks().Count(perdure.TaskRunning, task.Session)
-		if err != nil || len(running) > 0 && running[0].N-running[0].Detached-running[0].Monitors >= ts.core.SlotsPerSession {
+		if err != nil || len(running) > 0 && running[0].N-running[0].Detached-running[0].Monitors >= ts.core.Limits.SlotsPerSession {
 			return c, err
 		}
 	}
@@ -148,7 +148,7 @@ func (ts *Tasks) startIn(tx store.Tx, next perdure.Task) (c Claimed, err error) 
 // nextQueued returns the queued run that gets the next free slot; the zero task: there is none. It
 // counts without decoding tasks, and reads nothing if no run can start.
 func (ts *Tasks) nextQueued(ctx context.Context, passed map[perdure.TaskID]bool) (next perdure.Task, err error) {
-	if _, ofProcess := ts.core.Runner.SlotsInUse(""); ts.core.SlotsPerProcess > 0 && ofProcess >= ts.core.SlotsPerProcess {
+	if _, ofProcess := ts.core.Runner.SlotsInUse(""); ts.core.Limits.SlotsPerProcess > 0 && ofProcess >= ts.core.Limits.SlotsPerProcess {
 		return next, nil
 	}
 	err = ts.core.Store.View(ctx, func(r store.Reader) error {
@@ -181,7 +181,7 @@ func (ts *Tasks) fairOrder(queued, running []store.TaskCount) []perdure.SessionI
 	for _, c := range queued {
 		ofSession, _ := ts.core.Runner.SlotsInUse(c.Session)
 		load[c.Session] = max(load[c.Session], ofSession)
-		if ts.core.SlotsPerSession == 0 || load[c.Session] < ts.core.SlotsPerSession {
+		if ts.core.Limits.SlotsPerSession == 0 || load[c.Session] < ts.core.Limits.SlotsPerSession {
 			free = append(free, c.Session)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // that has waited longest; a session without a free slot does not come at all.
 func TestInTurn(t *testing.T) {
 	t.Parallel()
-	e, _ := bed(t, func(c *core.Config) { c.SlotsPerSession = 3 })
+	e, _ := bed(t, func(c *core.Config) { c.Limits.SlotsPerSession = 3 })
 	queued := []store.TaskCount{{Session: "busy", N: 9}, {Session: "first", N: 1}, {Session: "full", N: 1},
 		{Session: "second", N: 4}}
 	running := []store.TaskCount{{Session: "full", N: 3}, {Session: "busy", N: 2}, {Session: "other", N: 1}}

@@ -170,7 +170,7 @@ func (ts *Tasks) Run(c Claimed, start Start) {
 	work := dispatch.Work{
 		ID: string(c.Task.ID), Session: c.Task.Session, Turn: c.Task.Turn,
 		Lane: perdure.Background, Deadline: c.Task.DeadlineAt,
-		Stall: target.Spec().Stall, OutsideSessionSlots: c.Task.OutsideSessionSlots(), Run: run.run, End: run.end, SlotReleased: ts.core.SlotFreed,
+		Stall: target.Spec().Stall, OutsideSessionSlots: c.Task.OutsideSessionSlots(), Run: run.run, End: run.end, SlotReleased: ts.core.StartQueued,
 	}
 	if _, ok := target.(tool.Killer); ok {
 		work.Kill = run.kill
@@ -179,7 +179,7 @@ func (ts *Tasks) Run(c Claimed, start Start) {
 		ts.running.Store(c.Task.ID, run)
 		work.SlotReleased = func() {
 			ts.running.CompareAndDelete(run.task.ID, run)
-			ts.core.SlotFreed()
+			ts.core.StartQueued()
 		}
 	}
 	ts.launch(ts.core.Telemetry.Work(work, telemetry.Execution{Call: run.row, Task: run.task, Arguments: run.row.Args}))

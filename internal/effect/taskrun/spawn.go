@@ -47,7 +47,7 @@ func (ts *Tasks) spawnAs(ctx context.Context, o taskrecord.Request) (tool.SpawnR
 		ts.Run(Claimed{Task: spawned.Task, Row: claimed, Owner: o.Owner}, FreshTask)
 	} else {
 		ts.Starting.Drop(task.ID)
-		ts.core.SlotFreed() // a slot may have become free before the run was queued
+		ts.core.StartQueued() // a slot may have become free before the run was queued
 	}
 	ts.core.Wake(o.Owner.Session)
 	// The task may be stored, queued or waiting for an approval.
@@ -71,7 +71,7 @@ func (ts *Tasks) spawnAs(ctx context.Context, o taskrecord.Request) (tool.SpawnR
 // Evict cancels the oldest live background tasks of a session that has more than the limit, if that
 // is the overflow policy. The newest task is never evicted.
 func (ts *Tasks) Evict(ctx context.Context, session perdure.SessionID) {
-	for ts.core.Overflow == perdure.OverflowEvict && ts.core.EvictCap > 0 {
+	for ts.core.Limits.Overflow == perdure.OverflowEvict && ts.core.Limits.EvictCap > 0 {
 		var live []perdure.Task
 		err := ts.core.Store.View(ctx, func(r store.Reader) (err error) {
 			live, err = r.Tasks().List(store.TaskFilter{Session: session, States: []perdure.TaskState{
@@ -83,12 +83,12 @@ func (ts *Tasks) Evict(ctx context.Context, session perdure.SessionID) {
 			// already being canceled, or of another kind
 			return t.CancelRequested() || t.Kind != perdure.KindBackgroundTool && t.Kind != perdure.KindExternalAgent
 		})
-		if err != nil || ts.core.Overflow.Excess(ts.records.SlotCaps(), len(live)) == 0 {
+		if err != nil || ts.core.Limits.Overflow.Excess(ts.records.SlotCaps(), len(live)) == 0 {
 			return // if it could not be read, the next start counts again
 		}
 		oldest := live[0]
 		ts.core.Log.Warn("background task evicted", "task", oldest.ID, "tool", oldest.Tool, "session", session,
-			"cap", ts.core.EvictCap)
+			"cap", ts.core.Limits.EvictCap)
 		if _, err := ts.Cancel(ctx, oldest.ID, taskrecord.CancelIntent{By: "system", Why: "evicted"}); err != nil {
 			ts.core.Log.Error("background task not evicted", "task", oldest.ID, "error", err)
 			return

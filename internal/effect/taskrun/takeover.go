@@ -73,7 +73,7 @@ func (ts *Tasks) takeOverTask(ctx context.Context, task perdure.Task) error {
 	target, known := ts.toolset.Find(task.Tool)
 	found := perdure.OrphanedCall{
 		StopRequested: task.CancelRequested(), Class: task.Class,
-		Executions: task.Executions, MaxExecutions: ts.core.MaxExecutions,
+		Executions: task.Executions, MaxExecutions: ts.core.Limits.MaxExecutions,
 	}
 	if known {
 		found.Class = task.Class.Stricter(target.Spec().Class)
@@ -337,7 +337,7 @@ func refusedTakeOver(task perdure.Task, text string) tool.Result {
 // the specification (RC15).
 func (ts *Tasks) reattachRefusal(c Claimed) string {
 	task := c.Task
-	if files, _ := ts.core.Files(task.Session); files == nil {
+	if files, _ := ts.core.Ports.Files(task.Session); files == nil {
 		return "file store not available; cannot re-attach background run"
 	}
 	if c.Owner == nil {

@@ -29,7 +29,7 @@ func over(b *effecttest.Bed) *Tasks {
 func TestReattachRefuses(t *testing.T) {
 	t.Parallel()
 	noFiles := func(c *core.Config) {
-		c.Files = func(perdure.SessionID) (tool.Files, tool.Files) { return nil, nil }
+		c.Ports.Files = func(perdure.SessionID) (tool.Files, tool.Files) { return nil, nil }
 	}
 	tools := []tool.Tool{effecttest.Quick("again", perdure.Idempotent, true), effecttest.Quick("front", perdure.Pure, false),
 		effecttest.Quick("once", perdure.AtMostOnce, true)}

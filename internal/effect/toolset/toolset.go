@@ -121,7 +121,7 @@ func (s *Toolset) defers(n int) func(tool.Tool) bool {
 		case spec.Deferrable == tool.DeferNever, s.background.Has(spec.Name) && !s.core.Tools.Has(spec.Name):
 			return false
 		}
-		return s.core.DeferAbove > 0 && n > s.core.DeferAbove
+		return s.core.Limits.DeferAbove > 0 && n > s.core.Limits.DeferAbove
 	}
 }
 
