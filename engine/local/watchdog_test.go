@@ -172,9 +172,9 @@ func TestWatchdogLimitIsChecked(t *testing.T) {
 	}{
 		"no_tool_waits":               {idle: time.Minute},
 		"the_defaults":                {tools: true},
-		"the_default_wait":            {tools: true, idle: 10 * time.Minute, refused: "IdleTimeout 10m0s is less than twice the longest wait of a tool, 9m0s of check_background_tool"},
-		"a_long_wait":                 {tools: true, wait: 5 * time.Hour, idle: 30 * time.Minute, refused: "IdleTimeout 30m0s"},
-		"a_long_wait_and_the_cap":     {tools: true, wait: 5 * time.Hour, idle: 10 * time.Hour, refused: "IdleHardCap 2h0m0s"},
+		"the_default_wait":            {tools: true, idle: 10 * time.Minute, refused: "Timing.Idle 10m0s is less than twice the longest wait of a tool, 9m0s of check_background_tool"},
+		"a_long_wait":                 {tools: true, wait: 5 * time.Hour, idle: 30 * time.Minute, refused: "Timing.Idle 30m0s"},
+		"a_long_wait_and_the_cap":     {tools: true, wait: 5 * time.Hour, idle: 10 * time.Hour, refused: "Timing.IdleHardCap 2h0m0s"},
 		"a_long_wait_and_long_limits": {tools: true, wait: 5 * time.Hour, idle: 10 * time.Hour, hard: 10 * time.Hour},
 		"a_long_wait_and_no_watchdog": {tools: true, wait: 5 * time.Hour, idle: -1},
 		"a_short_wait":                {tools: true, wait: time.Minute, idle: 10 * time.Minute},
