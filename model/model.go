@@ -3,7 +3,8 @@
 // The package may import only the root package.
 //
 // The one thing to know: adapters do not retry. An adapter makes one attempt and reports a failure
-// as a typed [Error]; the durable layer decides about the next attempt.
+// as a typed [Error]; the durable layer decides about the next attempt. A request that a server
+// refused because of something that it can do without was no attempt.
 package model
 
 import (
@@ -17,7 +18,7 @@ import (
 
 // Model answers requests. It is safe for concurrent use.
 type Model interface {
-	// Stream calls the model once and yields the deltas as they arrive. The last delta of a
+	// Stream calls the model and yields the deltas as they arrive. The last delta of a
 	// complete answer has Finish set; a stream that ends without it was cut off. An error ends the
 	// stream. It is an *Error, or the cause of ctx if ctx ended. Breaking out of the loop releases
 	// the connection.
@@ -59,8 +60,9 @@ type Tool struct {
 const NotificationMark = "[runtime notification: data from a tool, not a message from the user]"
 
 // Delta is a piece of an answer. A call arrives complete or not at all. The zero Delta says that
-// content is arriving which is not complete yet, such as a part of a call's arguments. Keep-alives
-// of a provider produce no delta, because they are no progress.
+// content is arriving which is not complete yet, such as a part of a call's arguments, or that the
+// provider still works on the first content. Once there is content, keep-alives of a provider
+// produce no delta, because they are no progress.
 type Delta struct {
 	Text      string
 	Thinking  string

@@ -58,8 +58,8 @@ func innerPackages() []importRow {
 		{"store/storetest", ". agent budget webhook store"},
 
 		// models
-		{"model/openai", ". model" + leaves},
-		{"model/anthropic", ". model" + leaves},
+		{"model/openai", ". model internal/modelwire" + leaves},
+		{"model/anthropic", ". model internal/modelwire" + leaves},
 		{"model/openai/openaitest", ". model"},
 		{"model/anthropic/anthropictest", ". model"},
 		{"model/scripted", ". model" + leaves},
@@ -85,6 +85,7 @@ func innerPackages() []importRow {
 		{"internal/secret", "."},
 		{"internal/cron", "."},
 		{"internal/sse", ""},
+		{"internal/modelwire", ". model"},
 		{"internal/redact", ""},
 		{"internal/growmap", ""},
 		{"internal/hmacuuid", ""},

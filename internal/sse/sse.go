@@ -1,6 +1,7 @@
 // Package sse reads streams of server-sent events (WHATWG HTML, 9.2). It imports nothing of ours.
 //
-// The one thing to know: an event that the end of its stream cuts off is never returned.
+// The one thing to know: an event that the end of its stream cuts off is never returned, unless
+// [Reader.IsWhole] says that its data is complete.
 package sse
 
 import (
@@ -21,13 +22,22 @@ type Event struct {
 	Data  []byte // lines joined by \n; valid until the next event is read
 }
 
-// Reader reads a stream of events. It skips comments, and retry, because the client chooses its own
-// delays. It is not safe for concurrent use.
+// Reader reads a stream of events. It skips comments, and retry, because the client chooses its
+// own delays. It is not safe for concurrent use.
 type Reader struct {
+	// Idle makes Next also return each empty line and comment between events, as an event without
+	// data, so that the caller sees that the other side is alive.
+	Idle bool
+	// IsWhole reports whether the first data line of an event is all of its data. The event is then
+	// returned with that line, even if no empty line follows. nil: an event ends with an empty
+	// line.
+	IsWhole func(data []byte) bool
+
 	in       *bufio.Reader
 	maxBytes int
 	begun    bool   // the first line was read; a byte order mark may precede it
 	afterCR  bool   // the last line ended with \r, so that a following \n belongs to it
+	whole    bool   // the last event was returned before its empty line
 	line     []byte // reused
 	data     []byte // reused
 }
@@ -37,22 +47,28 @@ func NewReader(r io.Reader, maxBytes int) *Reader {
 	return &Reader{in: bufio.NewReaderSize(r, 64<<10), maxBytes: maxBytes}
 }
 
-// Next returns the next event. At the end of the stream, even within an event, it returns io.EOF or
-// the error of the underlying reader.
+// Next returns the next event. At the end of the stream, even within an event, it returns io.EOF
+// or the error of the underlying reader.
 func (f *Reader) Next() (Event, error) {
 	var got Event
 	f.data = f.data[:0]
 	size, lines, named := 0, 0, false
 	for {
-		if err := f.readLine(f.maxBytes - size); err != nil {
-			return Event{}, err
+		ended := f.readLine(f.maxBytes - size)
+		if ended != nil && (errors.Is(ended, ErrTooLong) || !f.isWholeLine(lines)) {
+			return Event{}, ended
 		}
 		begun := lines > 0 || named || got.HasID
 		switch {
 		case len(f.line) == 0 && begun:
 			got.Data = f.data
 			return got, nil
+		case f.whole && len(f.line) == 0:
+			f.whole = false
+		case f.Idle && !begun && (len(f.line) == 0 || f.line[0] == ':'):
+			return Event{}, nil
 		case begun:
+			f.whole = false
 			size += len(f.line)
 		default:
 			size = len(f.line) // empty lines and comments between events do not count
@@ -71,8 +87,19 @@ func (f *Reader) Next() (Event, error) {
 				f.data = append(f.data, '\n')
 			}
 			f.data = append(f.data, value...)
+			if lines == 1 && f.IsWhole != nil && f.IsWhole(f.data) {
+				got.Data, f.whole = f.data, true
+				return got, nil
+			}
 		}
 	}
+}
+
+// isWholeLine reports whether the line that the end of the stream cuts off is the whole data of an
+// event.
+func (f *Reader) isWholeLine(lines int) bool {
+	name, value, _ := bytes.Cut(f.line, []byte(":"))
+	return lines == 0 && f.IsWhole != nil && string(name) == "data" && f.IsWhole(bytes.TrimPrefix(value, []byte(" ")))
 }
 
 // readLine reads a line of at most most bytes into f.line, without its end (\n, \r or \r\n). It

@@ -2,10 +2,12 @@ package openai
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/sse"
 	"github.com/perdure/perdure/internal/strictjson"
 )
 
@@ -31,6 +33,9 @@ type partialCall struct {
 	args         strings.Builder
 	object       bracketTracker
 	inconsistent bool // its pieces contradict each other
+
+	last  string // the last piece of the arguments
+	grows bool   // each piece of the arguments repeats the one before and adds to it
 }
 
 // add assigns a piece to a call, and reports whether the piece adds anything. It belongs to the
@@ -40,7 +45,7 @@ func (c *calls) add(p piece) bool {
 	if p.ID == "" && p.Function.Name == "" && p.Function.Arguments == "" {
 		return false
 	}
-	open := c.latest(p.Index)
+	open := c.owner(p)
 	switch {
 	case open == nil:
 	case open.isRepeated(p):
@@ -65,6 +70,26 @@ func (c *calls) add(p piece) bool {
 	return next.extend(p)
 }
 
+// owner returns the call that a piece may belong to. A piece that only continues a call belongs to
+// the call of its id, whatever its index says. With an index that no call has it belongs to the
+// latest call: some servers begin a second call with index 0 and continue it with 1.
+func (c *calls) owner(p piece) *partialCall {
+	open := c.latest(p.Index)
+	switch continues := p.Function.Name == ""; {
+	case !continues || len(c.started) == 0:
+		return open
+	case p.ID != "" && (open == nil || open.id != p.ID):
+		for _, b := range slices.Backward(c.started) {
+			if b.id == p.ID {
+				return b
+			}
+		}
+	case p.ID == "" && open == nil:
+		return c.started[len(c.started)-1]
+	}
+	return open
+}
+
 // latest returns the call that a piece with this index may belong to. Without an index that is the
 // latest call of all.
 func (c *calls) latest(index *int) *partialCall {
@@ -81,8 +106,8 @@ func (c *calls) latest(index *int) *partialCall {
 	return same
 }
 
-// isRepeated reports whether p repeats the piece that opened the call, directly after it. Adding it
-// again would change nothing or make the arguments invalid.
+// isRepeated reports whether p repeats the piece that opened the call, directly after it. Adding
+// it again would change nothing or make the arguments invalid.
 func (b *partialCall) isRepeated(p piece) bool {
 	return b.pieces == 1 && p.ID == b.opening.ID && p.Function == b.opening.Function && p.Function.Name != ""
 }
@@ -93,23 +118,56 @@ func (b *partialCall) startsNext(p piece) bool {
 	if p.ID != "" && b.id != "" {
 		return p.ID != b.id
 	}
-	return p.Function.Name != "" && b.object.closed
+	return p.Function.Name != "" && b.name != "" && b.object.closed
 }
 
 // extend adds a piece, and reports whether it added to the id, the name or the arguments.
 func (b *partialCall) extend(p piece) bool {
-	more := p.Function.Arguments != ""
+	piece := string(p.Function.Arguments)
+	if b.object.closed && piece == b.args.String() {
+		return false // all arguments again, behind their pieces
+	}
+	more := piece != ""
 	if b.id == "" && p.ID != "" {
 		b.id, more = p.ID, true
 	}
-	if b.name == "" && p.Function.Name != "" {
-		b.name, more = p.Function.Name, true
+	if p.Function.Name != "" && b.extendName(p) {
+		more = true
 	}
-	b.inconsistent = b.inconsistent || p.Function.Name != "" && p.Function.Name != b.name
-	b.args.WriteString(string(p.Function.Arguments))
-	b.object.add(string(p.Function.Arguments))
+	if piece != "" {
+		b.grows = b.args.Len() == 0 || b.grows && len(piece) > len(b.last) && strings.HasPrefix(piece, b.last)
+		b.last = piece
+	}
+	b.args.WriteString(piece)
+	b.object.add(piece)
 	b.pieces++
 	return more
+}
+
+// extendName adds the name of a piece. Some servers send a name in pieces, others the name so far,
+// both before the arguments. Any other name contradicts the first one.
+func (b *partialCall) extendName(p piece) bool {
+	name := p.Function.Name
+	switch early := b.args.Len() == 0 && p.Function.Arguments == "" && p.ID == ""; {
+	case b.name == "":
+		b.name = name
+	case name == b.name:
+		return false
+	case early && strings.HasPrefix(name, b.name):
+		b.name = name
+	case early:
+		b.name += name
+	default:
+		b.inconsistent = true
+	}
+	return true
+}
+
+// areWhole reports whether all calls have a name and a complete object as arguments.
+func (c *calls) areWhole() bool {
+	return !slices.ContainsFunc(c.started, func(b *partialCall) bool {
+		return b.name == "" || b.inconsistent || !b.object.closed
+	})
 }
 
 // ending is how an answer ended, for the decision about its calls.
@@ -160,9 +218,45 @@ func (b *partialCall) call() (call perdure.ToolCall, parses, ok bool) {
 	}
 	text := escapeBroken(raw)
 	_, err := strictjson.Canonical([]byte(text))
+	if err != nil {
+		if object := b.onlyObject(raw); object != "" {
+			raw, text, err = object, object, nil
+		}
+	}
 	// A replacement must not turn broken text into valid arguments.
 	ok = !b.inconsistent && b.name != "" && (err != nil || text == raw)
 	return perdure.ToolCall{ID: perdure.CallID(b.id), Name: b.name, Arguments: []byte(text)}, err == nil, ok
+}
+
+// onlyObject returns the one object that arguments hold which do not parse as a whole; empty:
+// there is none, or more than one. Servers send {} as a placeholder in front, the whole arguments
+// a second time, or in each piece the arguments so far.
+func (b *partialCall) onlyObject(raw string) string {
+	if b.grows && b.pieces > 1 && isObject(b.last) {
+		return b.last
+	}
+	values, err := sse.Split([]byte(raw))
+	if err != nil || len(values) < 2 {
+		return ""
+	}
+	only := ""
+	for _, value := range values {
+		switch text := string(value); {
+		case !isObject(text):
+			return ""
+		case only == "" || only == "{}":
+			only = text
+		case text != "{}" && text != only:
+			return ""
+		}
+	}
+	return only
+}
+
+// isObject reports whether text is an object that every reader reads alike.
+func isObject(text string) bool {
+	_, err := strictjson.Canonical([]byte(text))
+	return err == nil && strings.HasPrefix(strings.TrimSpace(text), "{")
 }
 
 // escapeBroken returns arguments as valid UTF-8. Bytes that belong to no character become escapes:

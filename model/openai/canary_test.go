@@ -37,8 +37,8 @@ func answerOf(status, kind, more, body string) string {
 	return "HTTP/1.1 " + status + "\r\nContent-Type: " + kind + "\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n" + more + "\r\n" + body
 }
 
-// TestS18Canary: wherever a server puts the key into its answer, no error shows it, nor what caused
-// the error.
+// TestS18Canary: wherever a server puts the key into its answer, no error shows it, nor what
+// caused the error.
 func TestS18Canary(t *testing.T) {
 	t.Parallel()
 	const key = "sk-canary+of/this=test"
@@ -52,7 +52,7 @@ func TestS18Canary(t *testing.T) {
 		"status line":        key + " 200 OK\r\n\r\n",
 		"header":             "HTTP/1.1 200 OK\r\n" + key + "\r\n\r\n",
 		"length of a chunk":  "HTTP/1.1 200 OK\r\nContent-Type: " + events + "\r\nTransfer-Encoding: chunked\r\n\r\n" + key + "\r\n",
-		"finish":             answerOf("200 OK", events, "", "data: "+`{"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"`+key+`"}]}`+"\n\n"),
+		"finish":             answerOf("200 OK", events, "", "data: "+`{"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"malformed `+key+`"}]}`+"\n\n"),
 		"error in a stream":  answerOf("200 OK", events, "", "data: "+`{"error":{"message":"`+key+`","code":"`+key+`"}}`+"\n\n"),
 		"value of a chunk":   answerOf("200 OK", events, "", "data: "+`{"choices":"`+key+`"}`+"\n\n"),
 		"key of a chunk":     answerOf("200 OK", events, "", "data: "+`{"choices":[{"`+key+`":1,"index":"`+key+`"}]}`+"\n\n"),

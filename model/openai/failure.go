@@ -2,7 +2,6 @@ package openai
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,25 +10,17 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/modelwire"
 	"github.com/perdure/perdure/model"
 )
 
 const (
 	maxProblemBytes = 64 << 10 // read of an answer that is not a stream
 	maxTextBytes    = 500      // of the provider's message
-	maxRetryAfter   = 24 * time.Hour
 )
-
-// problem is an error in the form of a provider. There are nearly as many forms as servers.
-type problem struct { // the body had the form of an error
-	known               bool // the form was one of an error
-	code, kind, param   string
-	message, statusWord string
-}
 
 // head reads the start of a body.
 func head(res *http.Response) []byte {
@@ -37,84 +28,62 @@ func head(res *http.Response) []byte {
 	return text
 }
 
-// readProblem decodes {"error":{…}} (OpenAI), {"error":"…"} (older Ollama), {"message":…} (older
-// vLLM), {"detail":…} (FastAPI), or a list of one of these (Gemini).
-func readProblem(text []byte) problem {
-	var top any
-	if perdure.DecodeKnownJSON(text, &top) != nil {
-		return problem{}
+// statusError returns the error for a status other than 200 and its body.
+func statusError(res *http.Response, text []byte) *model.Error {
+	p := problem{modelwire.ReadProblem(text)}
+	e := &model.Error{Code: p.codeFor(res.StatusCode), Text: p.Message, Err: fmt.Errorf("HTTP status %d", res.StatusCode)}
+	if e.Code.Retryable() {
+		e.RetryAfter = cmp.Or(modelwire.RetryAfter(res.Header), p.RetryAfter)
 	}
-	if list, ok := top.([]any); ok && len(list) > 0 {
-		top = list[0]
+	e.Text += settingFor(e.Text)
+	if e.Text != "" && p.Known {
+		return e
 	}
-	outer, ok := top.(map[string]any)
-	if !ok {
-		return problem{message: textOf(top), known: textOf(top) != ""}
+	said := e.Text
+	e.Text = "the server answered " + strconv.Itoa(res.StatusCode) + " " + http.StatusText(res.StatusCode)
+	switch {
+	case res.StatusCode/100 == 3:
+		e.Text += " to " + res.Header.Get("Location") + ": use that address as the base URL"
+	case said != "":
+		e.Text += ": " + said
 	}
-	inner, ok := outer["error"].(map[string]any)
-	if !ok {
-		inner = outer
+	if res.StatusCode == http.StatusNotFound {
+		e.Text += ": is the base URL right?"
 	}
-	p := problem{
-		code: textOf(inner["code"]), kind: cmp.Or(textOf(inner["type"]), textOf(inner["error_type"])), param: textOf(inner["param"]),
-		statusWord: textOf(inner["status"]),
-		message:    cmp.Or(textOf(inner["message"]), textOf(inner["error"]), textOf(inner["detail"]), textOf(outer["message"])),
-	}
-	if list, ok := inner["detail"].([]any); ok && p.message == "" {
-		if text, err := json.Marshal(list); err == nil {
-			p.message = string(text)
-		}
-	}
-	if metadata, ok := inner["metadata"].(map[string]any); ok { // OpenRouter: the message of its own provider
-		if raw := textOf(metadata["raw"]); raw != "" {
-			p.message += ": " + raw
-		}
-	}
-	p.known = p.message != "" || p.code != "" && outer["choices"] == nil
-	return p
+	return e
 }
 
-// textOf returns a string or a number as text; else "".
-func textOf(v any) string {
-	switch v := v.(type) {
-	case string:
-		return v
-	case json.Number:
-		return v.String()
+// settingFor returns the advice for an error that names something which a setting changes; empty:
+// none does.
+func settingFor(text string) string {
+	switch {
+	case strings.Contains(text, "stream_options"):
+		return " (the model option stream_options=false leaves it out)"
+	case strings.Contains(text, "max_tokens"), strings.Contains(text, "max_completion_tokens"):
+		return " (the model options max_tokens and max_tokens_field change it)"
 	}
 	return ""
 }
 
-// statusError returns the error for a status other than 200.
-func statusError(res *http.Response) *model.Error {
-	text := head(res)
-	p := readProblem(text)
-	e := &model.Error{Code: p.codeFor(res.StatusCode), Text: p.message, Err: fmt.Errorf("HTTP status %d", res.StatusCode)}
-	if e.Code.Retryable() {
-		e.RetryAfter = retryAfter(res.Header)
-	}
-	if strings.Contains(e.Text, "stream_options") {
-		e.Text += " (Config.NoUsage leaves it out)"
-	}
-	if e.Text != "" {
-		return e
-	}
-	e.Text = "the server answered " + strconv.Itoa(res.StatusCode) + " " + http.StatusText(res.StatusCode)
-	switch kind := res.Header.Get("Content-Type"); {
-	case res.StatusCode/100 == 3:
-		e.Text += " to " + res.Header.Get("Location") + ": use that address as BaseURL"
-	case strings.HasPrefix(kind, "text/plain") || kind == "":
-		e.Text += ": " + string(text)
-	case res.StatusCode == http.StatusNotFound:
-		e.Text += ": is BaseURL right?"
-	}
-	return e
-}
+// problem is an error of a server, for which the package has codes.
+type problem struct{ modelwire.Problem }
+
+// Statuses that no standard names: Groq has no capacity for a cheap request, and a proxy closed
+// the request.
+const (
+	statusFlexCapacity = 498
+	statusClientClosed = 499
+)
 
 // codeFor returns the code for a status.
 func (p problem) codeFor(status int) model.Code {
 	if status/100 == 4 || status == http.StatusInternalServerError {
 		if code := p.codeFromText(); code != "" {
+			return code
+		}
+	}
+	if status/100 == 4 && !slices.Contains([]int{http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusTooManyRequests}, status) {
+		if code := p.Passing(); code != "" {
 			return code
 		}
 	}
@@ -127,7 +96,7 @@ func (p problem) codeFor(status int) model.Code {
 		return model.ModelUnavailable
 	case http.StatusRequestEntityTooLarge:
 		return model.TooLarge
-	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly:
+	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusFailedDependency, statusFlexCapacity, statusClientClosed:
 		return model.Unavailable
 	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed,
 		http.StatusNotAcceptable, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
@@ -145,13 +114,13 @@ func (p problem) codeFor(status int) model.Code {
 // codeInStream returns the code for an error that came with status 200. Without a known reason the
 // server is at fault, because it had accepted the request.
 func (p problem) codeInStream() model.Code {
-	if status, err := strconv.Atoi(p.code); err == nil && status/100 >= 4 && status/100 <= 5 {
+	if status, err := strconv.Atoi(p.Code); err == nil && status/100 >= 4 && status/100 <= 5 {
 		return p.codeFor(status)
 	}
-	if code := p.codeFromText(); code != "" {
+	if code := cmp.Or(p.codeFromText(), p.Passing()); code != "" {
 		return code
 	}
-	switch kind := strings.ToLower(p.code + " " + p.kind); {
+	switch kind := strings.ToLower(p.Code + " " + p.Kind); {
 	case strings.Contains(kind, "rate_limit"):
 		return model.RateLimited
 	case strings.Contains(kind, "invalid_request"), strings.Contains(kind, "authentication"), strings.Contains(kind, "permission"):
@@ -164,8 +133,8 @@ func (p problem) codeInStream() model.Code {
 // the status; empty: none. The texts are those of OpenAI, vLLM, llama.cpp, Ollama, DeepSeek,
 // OpenRouter, Groq, Mistral and xAI.
 func (p problem) codeFromText() model.Code {
-	name := strings.ToLower(p.code + " " + p.kind)
-	all := name + " " + strings.ToLower(p.message)
+	name := strings.ToLower(p.Code + " " + p.Kind)
+	all := name + " " + strings.ToLower(p.Message)
 	has := func(text string, words ...string) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
 	}
@@ -174,7 +143,7 @@ func (p problem) codeFromText() model.Code {
 		"context size", "prompt is too long", "too many tokens", "input is too long", "request too large",
 		"maximum prompt length", "max_tokens must be at least 1, got -"):
 		return model.TooLarge
-	case has(name, "invalid_function_parameters", "invalid_tool_schema"), strings.HasPrefix(p.param, "tools["),
+	case has(name, "invalid_function_parameters", "invalid_tool_schema"), strings.HasPrefix(p.Param, "tools["),
 		has(all, "invalid schema for function", "invalid function schema", "invalid tool schema", "invalid 'tools["):
 		return model.InvalidToolSchema
 	case has(name, "usage_limit", "usage_not_included"), has(all, "usage limit"):
@@ -188,10 +157,23 @@ func (p problem) codeFromText() model.Code {
 	return ""
 }
 
-// streamError returns the error in a chunk.
-func streamError(text json.RawMessage) *model.Error {
-	p := readProblem(text)
-	return &model.Error{Code: p.codeInStream(), Text: cmp.Or(p.message, "the provider aborted the answer")}
+// streamError returns the error in a chunk, or in data that is no JSON.
+func streamError(text []byte) *model.Error {
+	p := problem{modelwire.ReadProblem(text)}
+	return &model.Error{Code: p.codeInStream(), RetryAfter: p.RetryAfter,
+		Text: cmp.Or(p.Message, "the provider aborted the answer") + settingFor(p.Message)}
+}
+
+// foreignError returns the error for an answer with status 200 that is neither a stream nor an
+// answer as a whole. A page or a text may say that the server is only busy.
+func foreignError(header http.Header, text []byte) *model.Error {
+	p := problem{modelwire.ReadProblem(text)}
+	if p.Known || p.Passing() != "" {
+		return &model.Error{Code: p.codeInStream(), Text: p.Message}
+	}
+	kind := cmp.Or(header.Get("Content-Type"), "nothing")
+	return &model.Error{Code: model.Misconfigured,
+		Text: fmt.Sprintf("the server answered with %s instead of a stream (%.100s): is the base URL right?", kind, p.Message)}
 }
 
 // transportError returns the error for a request without an answer.
@@ -206,24 +188,6 @@ func transportError(err error) *model.Error {
 		text = wrapped.Err.Error()
 	}
 	return &model.Error{Code: model.Unavailable, Text: text, Err: err}
-}
-
-// retryAfter returns the wait that a provider asks for; 0: none.
-func retryAfter(header http.Header) time.Duration {
-	numbers := []struct {
-		name string
-		unit time.Duration
-	}{{"Retry-After-Ms", time.Millisecond}, {"Retry-After", time.Second}}
-	for _, h := range numbers {
-		n, err := strconv.ParseFloat(strings.TrimSpace(header.Get(h.name)), 64)
-		if err == nil && n > 0 {
-			return time.Duration(min(n*float64(h.unit), float64(maxRetryAfter)))
-		}
-	}
-	if at, err := http.ParseTime(header.Get("Retry-After")); err == nil {
-		return min(max(time.Until(at), 0), maxRetryAfter)
-	}
-	return 0
 }
 
 // cutText shortens a text at a character boundary.

@@ -26,16 +26,58 @@ func ask(t *testing.T, m model.Model) *model.Error {
 	return e
 }
 
+// refusal is an error of a server, and what is made of it.
+type refusal struct {
+	name   string
+	status int
+	body   string
+	want   model.Code
+	text   string // that the error has
+}
+
+func checkFailures(t *testing.T, cases []refusal) {
+	t.Helper()
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+
+			got := ask(t, serve(t, answering(c.status, nil, c.body), openai.Config{Key: "sk-secret"}))
+
+			if got.Code != c.want || !strings.Contains(got.Text, c.text) {
+				t.Errorf("got %v; want %s: %s", got, c.want, c.text)
+			}
+		})
+	}
+}
+
+// TestFailureForms: errors of servers in forms and under statuses of their own.
+func TestFailureForms(t *testing.T) {
+	t.Parallel()
+	checkFailures(t, []refusal{
+		{"vLLM: overloaded, as 400", 400, `{"object":"error","message":"The engine is currently overloaded, please try again later","type":"BadRequestError","code":400}`, model.Unavailable, "overloaded"},
+		{"a FastAPI server: overloaded", 400, `{"detail":"Prefill server is overloaded"}`, model.Unavailable, "Prefill"}, // anomalyco/opencode#26110
+		{"loading, as 404", 404, `{"error":{"message":"Model x is loading model weights","code":404}}`, model.Unavailable, "loading"},
+		{"llama.cpp: loading", 503, `{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}`, model.Unavailable, "Loading model"},                                                    // mostlygeek/llama-swap#146
+		{"Hugging Face: loading", 400, `{"error":"Model x is currently loading","estimated_time":20.0}`, model.Unavailable, "loading"},                                                                    // BerriAI/litellm#668
+		{"OpenAI: overloaded", 400, `{"error":{"message":"That model is currently overloaded with other requests. You can retry your request.","type":"server_error"}}`, model.Unavailable, "overloaded"}, // dust-tt/dust#428
+		{"a rate limit, as 403", 403, `{"error":{"message":"Too many requests, slow down"}}`, model.RateLimited, "slow down"},
+		{"no capacity at Groq", 498, `{"error":{"message":"capacity"}}`, model.Unavailable, "capacity"},
+		{"a plain text", 400, `model is overloaded`, model.Unavailable, "overloaded"},
+		{"a bare text in quotes", 400, `"bad request"`, model.Misconfigured, "bad request"},
+		{"Mistral: a message that is an object", 422, `{"object":"error","message":{"detail":[{"type":"extra_forbidden","loc":["body","x"],"msg":"Extra inputs are not permitted"}]},"type":"invalid_request_error"}`, model.Misconfigured, "Extra inputs"},
+		{"Cloudflare: a list of errors", 400, `{"success":false,"errors":[{"code":7003,"message":"Could not route to the model"}]}`, model.Misconfigured, "Could not route"},
+		{"Baidu: error_msg", 400, `{"error_code":336003,"error_msg":"the max length of current question is 11200"}`, model.Misconfigured, "11200"},
+		{"Zhipu: msg", 400, `{"code":1214,"msg":"the tools are wrong"}`, model.Misconfigured, "tools are wrong"},
+		{"Apigee: fault", 401, `{"fault":{"faultstring":"Invalid ApiKey","detail":{"errorcode":"oauth.v2"}}}`, model.Misconfigured, "Invalid ApiKey"},
+		{"an error whose message is null", 400, `{"error":{"message":null,"code":"x"},"message":"outside"}`, model.Misconfigured, "outside"},
+		{"a page with a title", 503, `<html><head><title>503 Service Temporarily Unavailable</title></head><body>nginx</body></html>`, model.Unavailable, "Temporarily"},
+	})
+}
+
 // TestFailures gives each documented form of an error its code (4.6).
 func TestFailures(t *testing.T) {
 	t.Parallel()
-	cases := []struct {
-		name   string
-		status int
-		body   string
-		want   model.Code
-		text   string // that the error has
-	}{
+	checkFailures(t, []refusal{
 		{"OpenAI: rate", 429, `{"error":{"message":"Rate limit reached for gpt-4.1","type":"tokens","param":null,"code":"rate_limit_exceeded"}}`, model.RateLimited, "Rate limit reached"},
 		{"OpenAI: one request over the rate", 429, `{"error":{"message":"Request too large for gpt-4.1 on tokens per min (TPM): Limit 30000, Requested 52000.","type":"tokens","code":"rate_limit_exceeded"}}`, model.TooLarge, "Requested 52000"},
 		{"OpenAI: quota", 429, `{"error":{"message":"You exceeded your current quota, please check your plan and billing details.","type":"insufficient_quota","param":null,"code":"insufficient_quota"}}`, model.QuotaExhausted, "quota"},
@@ -52,7 +94,7 @@ func TestFailures(t *testing.T) {
 		{"DeepSeek: schema", 400, `{"error":{"message":"Invalid schema for function 'f': schema must be a JSON Schema of 'type: \"object\"', got 'type: \"string\"'.","type":"invalid_request_error","param":null,"code":"invalid_request_error"}}`, model.InvalidToolSchema, "'f'"},
 		{"OpenAI: name of a tool", 400, `{"error":{"message":"Invalid 'tools[0].function.name': string does not match pattern.","type":"invalid_request_error","param":"tools[0].function.name","code":"invalid_value"}}`, model.InvalidToolSchema, "pattern"},
 		{"Ollama: no tools", 400, `{"error":{"message":"registry.ollama.ai/library/x does not support tools","type":"api_error","param":null,"code":null}}`, model.Misconfigured, "support tools"},
-		{"stream_options", 400, `{"error":{"message":"Unrecognized request argument supplied: stream_options","type":"invalid_request_error","param":null,"code":null}}`, model.Misconfigured, "NoUsage"},
+		{"stream_options", 400, `{"error":{"message":"Unrecognized request argument supplied: stream_options","type":"invalid_request_error","param":null,"code":null}}`, model.Misconfigured, "stream_options=false"},
 		{"OpenAI: key", 401, `{"error":{"message":"Incorrect API key provided: sk-secret.","type":"invalid_request_error","param":null,"code":"invalid_api_key"}}`, model.Misconfigured, "provided: <redacted>."},
 		{"OpenAI: country", 403, `{"error":{"message":"Country, region, or territory not supported","type":"request_forbidden","code":"unsupported_country_region_territory"}}`, model.Misconfigured, "Country"},
 		{"OpenAI: model that the project may not use", 403, `{"error":{"message":"Project x does not have access to model y","type":"invalid_request_error","code":"model_not_found"}}`, model.ModelUnavailable, "access"},
@@ -60,7 +102,7 @@ func TestFailures(t *testing.T) {
 		{"Ollama: model", 404, `{"error":{"message":"model \"x\" not found, try pulling it first","type":"api_error","param":null,"code":null}}`, model.ModelUnavailable, "pulling"},
 		{"older Ollama: model", 404, `{"error":"model 'x' not found"}`, model.ModelUnavailable, "'x'"},
 		{"DeepSeek: model", 400, `{"error":{"message":"Model Not Exist","type":"invalid_request_error","param":null,"code":"invalid_request_error"}}`, model.ModelUnavailable, "Not Exist"},
-		{"another path", 404, `404 page not found`, model.ModelUnavailable, "BaseURL"},
+		{"another path", 404, `404 page not found`, model.ModelUnavailable, "base URL"},
 		{"FastAPI", 422, `{"detail":[{"type":"missing","loc":["body","messages"],"msg":"Field required"}]}`, model.Misconfigured, "Field required"},
 		{"FastAPI, one text", 405, `{"detail":"Method Not Allowed"}`, model.Misconfigured, "Method"},
 		{"OpenAI: server", 500, `{"error":{"message":"The server had an error","type":"server_error","param":null,"code":null}}`, model.Unavailable, "server had"},
@@ -70,24 +112,13 @@ func TestFailures(t *testing.T) {
 		{"anything else", 418, `{"error":{"message":"teapot"}}`, model.Processing, "teapot"},
 		{"an answer of status 204", 204, ``, model.Processing, "204"},
 		{"an error of status 200", 200, `{"error":{"message":"no","type":"server_error"}}`, model.Unavailable, "no"},
-		{"no stream", 200, `{"id":"x","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"Hello"}}]}`, model.Misconfigured, "stream: true"},
+		{"no answer", 200, `{"id":"x","object":"chat.completion"}`, model.Misconfigured, "instead of a stream"},
 		{"a list that is no error", 200, `[]`, model.Misconfigured, "instead of a stream"},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-
-			got := ask(t, serve(t, answering(c.status, nil, c.body), openai.Config{Key: "sk-secret"}))
-
-			if got.Code != c.want || !strings.Contains(got.Text, c.text) {
-				t.Errorf("got %v; want %s: %s", got, c.want, c.text)
-			}
-		})
-	}
+	})
 	t.Run("a page", func(t *testing.T) {
 		t.Parallel()
 		got := ask(t, serve(t, answering(200, map[string]string{"Content-Type": "text/html; charset=utf-8"}, "<html>"), openai.Config{}))
-		if got.Code != model.Misconfigured || !strings.Contains(got.Text, "text/html") || !strings.Contains(got.Text, "BaseURL") {
+		if got.Code != model.Misconfigured || !strings.Contains(got.Text, "text/html") || !strings.Contains(got.Text, "base URL") {
 			t.Errorf("got %v", got)
 		}
 	})
@@ -120,6 +151,21 @@ func TestRetryAfter(t *testing.T) {
 				t.Errorf("got %s, want %s to %s", got, c.min, c.max)
 			}
 		})
+	}
+}
+
+// TestRetryAfterInBody: an error may ask for a wait in its own text.
+func TestRetryAfterInBody(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]time.Duration{
+		`{"error":"Model x is currently loading","estimated_time":20.5}`:                                                                                               20500 * time.Millisecond, // Hugging Face
+		`[{"error":{"code":429,"message":"quota","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34s"}]}}]`: 34 * time.Second,
+		`{"error":{"message":"slow down","retry_after":3}}`:                                                                                                            3 * time.Second,
+		`{"error":{"message":"slow down","retry_after":"soon","details":[7,{"retryDelay":"never"}]}}`:                                                                  0,
+	} {
+		if got := ask(t, serve(t, answering(429, nil, body), openai.Config{})).RetryAfter; got != want {
+			t.Errorf("%s: got %s, want %s", body, got, want)
+		}
 	}
 }
 

@@ -73,7 +73,7 @@ func messagesOf(req model.Request) []message {
 // settle ends a step: it adds the images of the results and then the waiting messages.
 func (t *transcript) settle() {
 	if len(t.images) > 0 {
-		t.wire = append(t.wire, message{Role: "user", Content: t.images})
+		t.wire = append(t.wire, message{Role: "user", Content: contentOf(t.images)})
 	}
 	t.wire = append(t.wire, t.deferred...)
 	t.open, t.images, t.deferred = 0, nil, nil
@@ -114,6 +114,9 @@ func quotedArguments(text string) string {
 func (t *transcript) results(m perdure.Message) {
 	for _, p := range m.Parts {
 		if p.Result == nil {
+			if p.Text != "" { // words for a picture that is not sent
+				t.images = append(t.images, part{Type: "text", Text: p.Text})
+			}
 			continue
 		}
 		r := *p.Result
@@ -146,15 +149,26 @@ func resultText(r perdure.ToolResult) string {
 	return string(text)
 }
 
-// user adds a message of a user or the runtime. Text alone is a plain string, which every server
+// contentOf returns the content of a message. Text alone is a plain string, which every server
 // accepts.
+func contentOf(parts []part) any {
+	var texts []string
+	for _, p := range parts {
+		if p.ImageURL != nil {
+			return parts
+		}
+		texts = append(texts, p.Text)
+	}
+	return strings.Join(texts, "\n")
+}
+
+// user adds a message of a user or the runtime.
 func (t *transcript) user(m perdure.Message) {
 	var parts []part
-	plain := true
 	for _, p := range m.Parts {
 		switch {
 		case p.Image != nil:
-			parts, plain = append(parts, imagePart(*p.Image)), false
+			parts = append(parts, imagePart(*p.Image))
 		case p.Text != "":
 			parts = append(parts, part{Type: "text", Text: p.Text})
 		}
@@ -165,14 +179,7 @@ func (t *transcript) user(m perdure.Message) {
 	if m.Role == perdure.RoleNotification {
 		parts = append([]part{{Type: "text", Text: model.NotificationMark}}, parts...)
 	}
-	msg := message{Role: "user", Content: parts}
-	if plain {
-		var texts []string
-		for _, p := range parts {
-			texts = append(texts, p.Text)
-		}
-		msg.Content = strings.Join(texts, "\n")
-	}
+	msg := message{Role: "user", Content: contentOf(parts)}
 	if t.open > 0 || len(t.images) > 0 {
 		t.deferred = append(t.deferred, msg)
 		if t.open <= 0 {

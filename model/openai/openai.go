@@ -5,13 +5,17 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/egress"
+	"github.com/perdure/perdure/internal/modelwire"
 	"github.com/perdure/perdure/internal/redact"
 	"github.com/perdure/perdure/model"
 )
@@ -25,16 +29,43 @@ type Config struct {
 	BaseURL   string       // without /chat/completions; empty: https://api.openai.com/v1
 	HTTP      *http.Client // nil: the guarded client of internal/egress for BaseURL
 	MaxTokens int          // length limit of an answer if Request.MaxTokens is 0; 0: none is sent
-	OmitUsage bool         // do not request usage; for servers that refuse stream_options
+
+	// The fields that not every server accepts. The adapter learns most of them: a request that is
+	// refused because of one is sent again without it.
+
+	OmitUsage     bool   // do not request usage with stream_options
+	WholeAnswers  bool   // do not stream; the answer arrives as a whole
+	MaxTokensName string // field of the length limit: max_tokens, max_completion_tokens or none; empty: by the host
+
+	MaxTools int // how many tools a request may have; 0: the limit of the provider
+
+	// FirstToken limits the time to the first content of an answer, also while the server is
+	// silent. 0: 10 minutes while it shows signs of life, and the stall timeout of the engine while
+	// it is silent.
+	FirstToken time.Duration
+	// Log receives a warning when the adapter learns what a server refuses, and when a picture is
+	// left out. nil: nothing is logged.
+	Log *slog.Logger
 }
 
-// Model calls one server. New makes it, it never changes, and it is safe for concurrent use.
+// Model calls one server. New makes it, and it is safe for concurrent use.
 type Model struct {
 	cfg      Config
 	endpoint string
-	limit    string         // name of the field for the length limit
+	host     string
 	secret   *redact.Secret // masks the key; nil: there is none
 	client   http.Client
+	pictures *modelwire.Pictures
+	log      *slog.Logger
+
+	mu     sync.Mutex
+	learnt dialect // guarded by mu
+}
+
+// pictureLimits returns what OpenAI documents. Other servers accept less, which their refusals
+// teach.
+func pictureLimits() modelwire.PictureLimits {
+	return modelwire.PictureLimits{Base64: (20 << 20) / 3 * 4, Count: 500, Total: 48 << 20, ScaledEdge: 2048}
 }
 
 var _ model.Model = (*Model)(nil)
@@ -57,6 +88,12 @@ func New(cfg Config) (*Model, error) {
 	if cfg.MaxTokens < 0 {
 		return nil, fmt.Errorf("%w MaxTokens: %d is negative", perdure.Invalid, cfg.MaxTokens)
 	}
+	if names := []string{"", oldLimit, newLimit, noLimit}; !slices.Contains(names, cfg.MaxTokensName) {
+		return nil, fmt.Errorf("%w MaxTokensName: use %s, %s or %s", perdure.Invalid, oldLimit, newLimit, noLimit)
+	}
+	if cfg.FirstToken < 0 {
+		return nil, fmt.Errorf("%w FirstToken: %s is negative", perdure.Invalid, cfg.FirstToken)
+	}
 	if cfg.HTTP == nil {
 		if cfg.HTTP, err = egress.ForURL(cfg.BaseURL); err != nil {
 			return nil, fmt.Errorf("%w BaseURL: %w", perdure.Invalid, err)
@@ -66,7 +103,12 @@ func New(cfg Config) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w Key: it is too long", perdure.Invalid)
 	}
-	m := &Model{cfg: cfg, secret: secret, endpoint: base.JoinPath("chat", "completions").String(), limit: limitName(base.Hostname()), client: *cfg.HTTP}
+	m := &Model{cfg: cfg, secret: secret, endpoint: base.JoinPath("chat", "completions").String(), host: base.Hostname(),
+		client: *cfg.HTTP, pictures: modelwire.NewPictures(pictureLimits(), cfg.Log), log: cfg.Log,
+		learnt: dialect{omitUsage: cfg.OmitUsage, whole: cfg.WholeAnswers, limit: cmp.Or(cfg.MaxTokensName, limitName(base.Hostname()))}}
+	if m.log == nil {
+		m.log = slog.New(slog.DiscardHandler)
+	}
 	// A redirect would lose the request body, or send the key to another server.
 	m.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return m, nil
@@ -94,43 +136,23 @@ func baseURLProblem(base *url.URL) string {
 func limitName(host string) string {
 	host = "." + strings.ToLower(host)
 	if slices.ContainsFunc([]string{".openai.com", ".azure.com"}, func(end string) bool { return strings.HasSuffix(host, end) }) {
-		return "max_completion_tokens"
+		return newLimit
 	}
-	return "max_tokens"
+	return oldLimit
 }
 
-// Stream implements model.Model with exactly one POST. A call is yielded at the end of the answer.
-// Until then each new piece of a call yields an empty delta, as a sign of progress.
+// Stream implements model.Model. It is one request, unless the server refuses it because of
+// something that it can do without: then it is sent again without that, which is remembered. A
+// call is yielded at the end of the answer. Until then each new piece of a call yields an empty
+// delta, as a sign of progress, and so does each sign of life of the server before the first
+// content.
 func (m *Model) Stream(ctx context.Context, req model.Request) iter.Seq2[model.Delta, error] {
-	return func(yield func(model.Delta, error) bool) {
-		if ctx.Err() != nil {
-			yield(model.Delta{}, context.Cause(ctx))
-			return
-		}
-		requestCtx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		body, err := m.post(requestCtx, req)
-		if err != nil {
-			yield(model.Delta{}, streamErr(ctx, err))
-			return
-		}
-		defer body.Body.Close()
-		s := stream{mask: m.mask, stop: cancel}
-		for d := range s.read(body) {
-			if !yield(d, nil) {
-				return
-			}
-		}
-		last, err := s.end()
-		for _, d := range last {
-			if !yield(d, nil) {
-				return
-			}
-		}
-		if err != nil {
-			yield(model.Delta{}, streamErr(ctx, err))
-		}
+	if ctx.Err() != nil {
+		return func(yield func(model.Delta, error) bool) { yield(model.Delta{}, context.Cause(ctx)) }
 	}
+	return modelwire.FirstContent(ctx, m.cfg.FirstToken, func(ctx context.Context, wait *modelwire.Wait) iter.Seq2[model.Delta, error] {
+		return func(yield func(model.Delta, error) bool) { m.ask(ctx, req, wait, yield) }
+	})
 }
 
 // streamErr returns why a stream ended: the cause of ctx if ctx ended, else err.

@@ -5,10 +5,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
-	"mime"
 	"net/http"
 
+	"github.com/perdure/perdure/internal/modelwire"
 	"github.com/perdure/perdure/model"
 )
 
@@ -37,58 +36,51 @@ type (
 	}
 )
 
-// post sends the request. Any answer that is not a stream of events becomes an error, and its body
-// is closed.
-func (m *Model) post(ctx context.Context, req model.Request) (*http.Response, error) {
-	b := m.body(req)
+// post sends a request. An answer of another status than 200 becomes an error, and its body is
+// closed. refused is its refusal, if the server refused it.
+func (m *Model) post(ctx context.Context, b body) (res *http.Response, refused *modelwire.Refused, err error) {
 	if b.Model == "" {
-		return nil, &model.Error{Code: model.ModelUnavailable, Text: "neither the request nor Config.Name names a model"}
+		return nil, nil, &model.Error{Code: model.ModelUnavailable, Text: "neither the request nor Config.Name names a model"}
 	}
 	text, err := json.Marshal(b)
 	if err != nil {
-		return nil, &model.Error{Code: model.InvalidToolSchema, Text: "the parameters of a tool are not valid JSON",
+		return nil, nil, &model.Error{Code: model.InvalidToolSchema, Text: "the parameters of a tool are not valid JSON",
 			Err: err}
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, m.endpoint, bytes.NewReader(text))
 	if err != nil {
-		return nil, &model.Error{Code: model.Misconfigured, Text: "the request could not be created", Err: err}
+		return nil, nil, &model.Error{Code: model.Misconfigured, Text: "the request could not be created", Err: err}
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "text/event-stream")
+	if !b.Stream {
+		r.Header.Set("Accept", "application/json")
+	}
 	r.Header.Set("User-Agent", "perdure")
 	if m.cfg.Key != "" {
 		r.Header.Set("Authorization", "Bearer "+m.cfg.Key)
 	}
-	res, err := m.client.Do(r)
-	if err != nil {
-		return nil, m.mask(transportError(err))
+	if res, err = m.client.Do(r); err != nil {
+		return nil, nil, m.mask(transportError(err))
 	}
-	if res.StatusCode == http.StatusOK && mayStream(res.Header) {
-		return res, nil
+	if res.StatusCode == http.StatusOK || res.StatusCode == http.StatusCreated {
+		return res, nil, nil
 	}
 	defer res.Body.Close()
-	if res.StatusCode == http.StatusOK {
-		return nil, m.mask(notStreamError(res))
-	}
-	return nil, m.mask(statusError(res))
+	said := head(res)
+	refusal := modelwire.NewRefused(res.StatusCode, said)
+	return nil, &refusal, m.mask(statusError(res, said))
 }
 
-// mayStream reports whether the answer may be a stream of events. A missing content type counts as
-// one.
-func mayStream(header http.Header) bool {
-	kind, _, err := mime.ParseMediaType(header.Get("Content-Type"))
-	return err != nil && header.Get("Content-Type") == "" || kind == "text/event-stream" || kind == "text/plain"
-}
-
-func (m *Model) body(req model.Request) body {
-	b := body{Model: cmp.Or(req.Model, m.cfg.Name), Messages: messagesOf(req), Stream: true}
-	if !m.cfg.OmitUsage {
+func (m *Model) body(req model.Request, d dialect) body {
+	b := body{Model: cmp.Or(req.Model, m.cfg.Name), Messages: messagesOf(req), Stream: !d.whole}
+	if b.Stream && !d.omitUsage {
 		b.StreamOptions = &streamOptions{IncludeUsage: true}
 	}
-	limit := cmp.Or(req.MaxTokens, m.cfg.MaxTokens)
-	if m.limit == "max_tokens" {
+	switch limit := cmp.Or(req.MaxTokens, m.cfg.MaxTokens); d.limit {
+	case oldLimit:
 		b.MaxTokens = limit
-	} else {
+	case newLimit:
 		b.MaxCompletionTokens = limit
 	}
 	for _, t := range req.Tools {
@@ -100,18 +92,4 @@ func (m *Model) body(req model.Request) body {
 		b.Tools = append(b.Tools, tool{Type: "function", Function: f})
 	}
 	return b
-}
-
-// notStreamError returns the error for an answer with status 200 that is not a stream.
-func notStreamError(res *http.Response) *model.Error {
-	text := head(res)
-	if p := readProblem(text); p.known {
-		return &model.Error{Code: p.codeInStream(), Text: p.message}
-	}
-	kind := cmp.Or(res.Header.Get("Content-Type"), "nothing")
-	why := "is BaseURL right?"
-	if mediaType, _, _ := mime.ParseMediaType(kind); mediaType == "application/json" {
-		why = "it does not seem to support stream: true, which is required"
-	}
-	return &model.Error{Code: model.Misconfigured, Text: fmt.Sprintf("the server answered with %s instead of a stream: %s", kind, why)}
 }

@@ -9,12 +9,14 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"mime"
 	"net/http"
-	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/modelwire"
 	"github.com/perdure/perdure/internal/sse"
 	"github.com/perdure/perdure/model"
 )
@@ -25,7 +27,8 @@ const (
 	maxAnswerBytes = 64 << 20
 	// maxEventBytes bounds one event, which needs a multiple of its size in memory.
 	maxEventBytes = 16 << 20
-	// usageWait is how long the reader waits for usage after the answer has finished.
+	// usageWait is how long the reader waits for usage, and for content that comes late, after the
+	// answer has finished.
 	usageWait = 10 * time.Second
 )
 
@@ -38,106 +41,196 @@ var (
 // stream reads one answer. It is used by one goroutine.
 type stream struct {
 	mask func(*model.Error) *model.Error
-	stop context.CancelFunc // cancels the request
+	stop context.CancelFunc // ends a request whose answer has finished
+	// stopped says that stop was called because nothing came after the finish for usageWait.
+	stopped atomic.Bool
+	began   func() // called with the first content
 
 	text, thinking charBuffer
 	calls          calls
 	usage          perdure.Usage
 	model          string // the answering model
+	hasContent     bool   // text, thinking or a call has arrived
+	hasText        bool   // text has arrived
 	hasRefusal     bool   // the answer contains a refusal in words
-	finish         string // the finish_reason; empty: not finished
+	finish         string // the last finish_reason; empty: not finished
+	finishedBy     []byte // the chunk with it; the same chunk again is a repetition
+	early          string // a finish_reason after which more content arrived
+	done           bool   // the server marked the end of the stream
+	isMessage      bool   // a chunk had a message and not a piece of one
+	chunks         int
+	said           strings.Builder // the text so far
+	isOurs         bool            // a chunk of the protocol has arrived
+	noise          string          // the last data that is no JSON
 	failed         *model.Error
+	refused        *modelwire.Refused // an error of the server that is all of the answer
 }
 
 // read yields deltas until the stream ends, for whatever reason.
 func (s *stream) read(res *http.Response) iter.Seq[model.Delta] {
 	return func(yield func(model.Delta) bool) {
 		body := &limitedBody{ReadCloser: res.Body, left: maxAnswerBytes}
-		events := sse.NewReader(body, maxEventBytes)
-		for {
+		kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+		values := sse.NewValues(body, kind, maxEventBytes)
+		late := time.AfterFunc(usageWait, func() { // started by the finish
+			s.stopped.Store(true)
+			s.stop()
+		})
+		late.Stop()
+		defer late.Stop()
+		for isLate := false; ; {
 			body.begin()
-			e, err := events.Next()
+			v, err := values.Next()
 			if err != nil {
-				s.failed = broken(err)
+				if !s.stopped.Load() {
+					s.failed = s.ended(err, values, res.Header)
+				}
 				return
 			}
-			d, more := s.event(e)
+			d, more := s.event(v)
+			finished := s.finish != "" || s.early != ""
+			if d == nil && !s.hasContent && !finished && more {
+				d = &model.Delta{} // a sign of life
+			}
+			if finished && (!isLate || d != nil) {
+				late.Reset(usageWait)
+				isLate = true
+			}
 			if d != nil && !yield(*d) || !more {
 				return
 			}
-			if s.finish != "" && s.stop != nil {
-				timeout := time.AfterFunc(usageWait, s.stop)
-				defer timeout.Stop()
-				s.stop = nil
-			}
 		}
 	}
 }
 
-// event handles one event. It returns a delta, or nil if the event adds nothing, and whether
-// another event may follow.
-func (s *stream) event(e sse.Event) (*model.Delta, bool) {
-	text := bytes.TrimSpace(e.Data)
+// ended returns the error for a body that ended with err; nil: it ended in order.
+func (s *stream) ended(err error, values *sse.Values, header http.Header) *model.Error {
+	isEnd := err == io.EOF //nolint:errorlint // it is never wrapped
+	switch {
+	case errors.Is(err, sse.ErrForeign), isEnd && !s.isOurs && s.noise == "" && !values.MayBeStream():
+		return foreignError(header, values.Head())
+	case errors.Is(err, sse.ErrBroken):
+		return brokenChunk()
+	}
+	return broken(err)
+}
+
+// event handles one event or value. It returns a delta, or nil if it adds nothing, and whether
+// another one may follow.
+func (s *stream) event(v sse.Value) (*model.Delta, bool) {
+	text := bytes.TrimSpace(v.Data)
 	if len(text) == 0 {
 		return nil, true
 	}
-	if string(text) == "[DONE]" {
+	if string(bytes.Trim(text, `"`)) == sse.DoneMark {
+		s.done = true
 		return nil, false
 	}
-	c, err := decode(text)
-	if s.finish != "" {
-		if err != nil {
-			return nil, true
+	if text[0] != '{' && text[0] != '[' {
+		if v.Name == "error" {
+			return nil, s.fail(streamError(text), text)
 		}
-		grown := s.count(c.Usage)
-		if grown == nil {
-			return nil, true
+		s.noise = string(text)
+		return nil, true
+	}
+	chunks, err := sse.Split(text)
+	var sum *model.Delta
+	for _, one := range chunks {
+		c := decode(one)
+		if s.finish != "" && bytes.Equal(one, s.finishedBy) {
+			c.choices = nil // a repetition
 		}
-		return &model.Delta{Usage: grown}, true
-	}
-	if err == nil {
-		if wrong := c.problem(); wrong != nil {
-			err = streamError(wrong)
-		} else if e.Name == "error" {
-			err = streamError(text)
+		if c.problem == nil && v.Name == "error" {
+			c.problem = one
 		}
+		if c.problem != nil && !s.fail(streamError(c.problem), one) {
+			return sum, false
+		}
+		sum = joined(sum, s.addChunk(c, one))
 	}
-	if err != nil {
-		s.failed = err
-		return nil, false
+	if err != nil && !s.fail(brokenChunk(), nil) {
+		return sum, false
 	}
-	d := s.addChunk(c)
-	return d, !s.calls.tooMany
+	return sum, !s.calls.tooMany
 }
 
-// addChunk adds a chunk and returns what is new, or nil.
-func (s *stream) addChunk(c chunk) *model.Delta {
+// fail ends the answer with an error, unless it has finished, and reports whether it goes on.
+func (s *stream) fail(e *model.Error, text []byte) bool {
+	if s.finish != "" {
+		return true
+	}
+	s.failed = e
+	if !s.hasContent && text != nil {
+		refused := modelwire.NewRefused(0, text)
+		s.refused = &refused
+	}
+	return false
+}
+
+// joined returns two deltas as one.
+func joined(a, b *model.Delta) *model.Delta {
+	if a == nil || b == nil {
+		return cmp.Or(a, b)
+	}
+	a.Text += b.Text
+	a.Thinking += b.Thinking
+	a.Model = cmp.Or(a.Model, b.Model)
+	a.Usage = cmp.Or(b.Usage, a.Usage)
+	return a
+}
+
+// addChunk adds a chunk and returns what is new, or nil. text is the chunk as it arrived.
+func (s *stream) addChunk(c chunk, text []byte) *model.Delta {
 	var d model.Delta
 	isNew := false
-	if c.Model != "" && s.model == "" {
-		s.model, d.Model, isNew = c.Model, c.Model, true
+	s.isOurs = s.isOurs || c.isOurs
+	s.chunks++
+	if c.model != "" && s.model == "" {
+		s.model, d.Model, isNew = c.model, c.model, true
 	}
-	for _, choice := range c.Choices {
-		if choice.Index != 0 || s.finish != "" {
+	for _, choice := range c.choices {
+		if choice.index != 0 {
 			continue
 		}
-		thinking := choice.Delta.ReasoningContent
-		thinking = cmp.Or(thinking, choice.Delta.Reasoning)
-		d.Thinking += s.thinking.add(thinking)
-		d.Text += s.text.add(choice.Delta.Content + choice.Delta.Refusal)
-		s.hasRefusal = s.hasRefusal || choice.Delta.Refusal != ""
-		for _, p := range choice.Delta.ToolCalls {
-			if s.calls.add(p) {
-				isNew = true // a sign of progress
-			}
+		if choice.isMessage {
+			s.isMessage = true
+			choice.delta.text = strings.TrimPrefix(choice.delta.text, s.said.String())
 		}
-		s.finish = choice.FinishReason
+		content := s.addDelta(choice.delta, &d)
+		if content && s.finish != "" {
+			s.early, s.finish = s.finish, ""
+		}
+		if choice.finish != "" && s.finish == "" {
+			s.finish, s.finishedBy = choice.finish, bytes.Clone(text)
+		}
+		isNew = isNew || content
 	}
-	d.Usage = s.count(c.Usage)
+	d.Usage = s.count(c.usage)
 	if !isNew && d.Text == "" && d.Thinking == "" && d.Usage == nil {
 		return nil
 	}
 	return &d
+}
+
+// addDelta adds a delta of the answer to d, and reports whether it has content.
+func (s *stream) addDelta(from delta, d *model.Delta) bool {
+	text := from.text + from.refusal
+	content := text != "" || from.thinking != ""
+	d.Thinking += s.thinking.add(from.thinking)
+	d.Text += s.text.add(text)
+	s.said.WriteString(from.text)
+	s.hasText = s.hasText || text != ""
+	s.hasRefusal = s.hasRefusal || from.refusal != ""
+	for _, p := range from.calls {
+		if s.calls.add(p) {
+			content = true // a sign of progress
+		}
+	}
+	if content && !s.hasContent {
+		s.hasContent = true
+		s.began()
+	}
+	return content
 }
 
 // count adds the usage of a chunk and returns the total if it has grown, else nil.
@@ -153,10 +246,7 @@ func (s *stream) count(text json.RawMessage) *perdure.Usage {
 // end returns the last deltas, and an error unless the answer is complete. An answer that has
 // finished is complete, even if the stream broke afterwards.
 func (s *stream) end() ([]model.Delta, error) {
-	finish, err := finishOf(s.finish)
-	if s.finish == "" && s.failed != nil {
-		err = s.failed
-	}
+	finish, err := s.outcome()
 	if s.calls.tooMany {
 		err = limitError(errTooMany)
 	}
@@ -189,6 +279,33 @@ func (s *stream) end() ([]model.Delta, error) {
 	return append(last, d), nil
 }
 
+// outcome returns how the answer ended. An answer without a finish_reason, or with one before its
+// last content, is complete if the server marked its end and nothing in it is half.
+func (s *stream) outcome() (model.Finish, *model.Error) {
+	some := s.hasText || len(s.calls.started) > 0
+	whole := some && s.calls.areWhole()
+	switch {
+	case s.finish != "":
+		return modelwire.Finish(s.finish)
+	case s.early != "" && whole:
+		return modelwire.Finish(s.early)
+	case s.failed != nil:
+		return "", s.failed
+	case s.done && whole, s.isMessage && s.chunks == 1 && some:
+		return model.FinishStop, nil
+	}
+	text := "the stream ended early, without a finish_reason"
+	if s.noise != "" {
+		text += ": " + s.noise
+	}
+	e := &model.Error{Code: model.Unavailable, Text: text}
+	if s.noise != "" && !s.hasContent {
+		refused := modelwire.NewRefused(0, []byte(s.noise))
+		s.refused = &refused
+	}
+	return "", e
+}
+
 // closed returns the calls to make, and the number of calls that are discarded. No calls are made
 // if the answer is a refusal, or if it exceeds a limit, because such an answer is not meaningful.
 func (s *stream) closed(finish model.Finish, err *model.Error) ([]perdure.ToolCall, int) {
@@ -201,26 +318,6 @@ func (s *stream) closed(finish model.Finish, err *model.Error) ([]perdure.ToolCa
 		return s.calls.end(lengthLimit)
 	}
 	return s.calls.end(finished)
-}
-
-// finishOf translates a finish_reason. Calls are handled later, because some servers say stop
-// although there are calls, and some tool_calls although there are none. The words are documented
-// by OpenAI, Mistral, Hugging Face and Ollama.
-func finishOf(reason string) (model.Finish, *model.Error) {
-	is := func(words ...string) bool { return slices.Contains(words, strings.ToLower(reason)) }
-	switch {
-	case reason == "":
-		return "", &model.Error{Code: model.Unavailable, Text: "the stream ended early, without a finish_reason"}
-	case is("stop", "tool_calls", "function_call", "eos", "eos_token", "stop_sequence", "end_turn"):
-		return model.FinishStop, nil
-	case is("length", "max_tokens", "model_length"):
-		return model.FinishLength, nil
-	case is("content_filter"):
-		return model.FinishRefusal, nil
-	case is("insufficient_system_resource", "error", "abort", "timeout"):
-		return "", &model.Error{Code: model.Unavailable, Text: "the provider stopped the answer: " + reason}
-	}
-	return "", &model.Error{Code: model.Processing, Text: "the answer ended with an unknown finish_reason: " + reason}
 }
 
 // broken returns the error for a stream that ended with err; nil: it ended without one.

@@ -48,7 +48,8 @@ func TestCalls(t *testing.T) {
 		{"cut with a later call, the first without arguments so far", []string{two, calling(`{"index":2,"id":"c","function":{"name":"h"}}`)}, "", 2, "", model.Unavailable},
 		{"cut with a later call, the first with a number so far", []string{
 			calling(`{"index":0,"id":"a","function":{"name":"f","arguments":"12"}}`), two}, "", 2, "", model.Unavailable},
-		{"done without finish", []string{one, "[DONE]"}, "", 1, "", model.Unavailable},
+		{"done without finish", []string{one, "[DONE]"}, `a=f{"x":1}`, 0, model.FinishCalls, ""},
+		{"done without finish, the last call without arguments so far", []string{one, two, "[DONE]"}, `a=f{"x":1}`, 1, "", model.Unavailable},
 		{"pieces of two calls by turns", []string{
 			calling(`{"index":0,"id":"a","function":{"name":"f","arguments":""}}`), two,
 			calling(`{"index":0,"function":{"arguments":"{\"x\""}}`), calling(`{"index":1,"function":{"arguments":"{\"y\""}}`),
@@ -73,14 +74,14 @@ func TestCalls(t *testing.T) {
 		{"another name for the same call", []string{one, calling(`{"index":0,"id":"a","function":{"name":"rm","arguments":""}}`), finish("stop")}, "", 1, model.FinishCalls, ""},
 		{"arguments before a name", []string{calling(`{"index":0,"function":{"arguments":"{}"}}`), finish("stop")}, "", 1, model.FinishCalls, ""},
 		{"a key twice", []string{calling(`{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":1,\"x\":2}"}}`), finish("stop")}, `a=f{"x":1,"x":2}`, 0, model.FinishCalls, ""},
-		{"arguments twice", []string{one, calling(`{"index":0,"function":{"arguments":"{\"x\":1}"}}`), finish("stop")}, `a=f"{\"x\":1}{\"x\":1}"`, 0, model.FinishCalls, ""},
+		{"arguments twice", []string{one, calling(`{"index":0,"function":{"arguments":"{\"x\":1}"}}`), finish("stop")}, `a=f{"x":1}`, 0, model.FinishCalls, ""},
 		{"a second choice", []string{one, `{"choices":[{"index":1,"delta":{"content":"x","tool_calls":[{"index":0,"function":{"arguments":"x"}}]},"finish_reason":"length"}]}`, finish("stop")}, `a=f{"x":1}`, 0, model.FinishCalls, ""},
-		{"a piece after the finish", []string{one, finish("stop"), two, finish("length")}, `a=f{"x":1}`, 0, model.FinishCalls, ""},
+		{"a piece after the finish", []string{one, finish("stop"), two, finish("length")}, `a=f{"x":1}`, 1, model.FinishLength, ""},
 	})
 }
 
-// TestOddCalls: a call that the provider closed comes as it stands, also where its arguments do not
-// parse (TL22).
+// TestOddCalls: a call that the provider closed comes as it stands, also where its arguments do
+// not parse (TL22).
 func TestOddCalls(t *testing.T) {
 	t.Parallel()
 	one := calling(`{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":"{\"x\":1}"}}`)
@@ -196,8 +197,8 @@ func TestCharacters(t *testing.T) {
 	})
 }
 
-// TestLongEvents reads arguments of megabytes, in one event and in many, and refuses a line without
-// end.
+// TestLongEvents reads arguments of megabytes, in one event and in many, and refuses a line
+// without end.
 func TestLongEvents(t *testing.T) {
 	t.Parallel()
 	content := strings.Repeat("Neiße ", 1<<20)
@@ -223,7 +224,7 @@ func TestLongEvents(t *testing.T) {
 }
 
 // TestAfterTheFinish: an answer that has finished is whole, whatever the server does with the
-// connection.
+// connection. Text behind it belongs to the answer.
 func TestAfterTheFinish(t *testing.T) {
 	t.Parallel()
 	whole := stream(delta(`{"content":"x"}`), finish("stop"))
@@ -232,14 +233,18 @@ func TestAfterTheFinish(t *testing.T) {
 		"nothing": "", "a broken chunk": "data: {\n\n", "an error": `data: {"error":{"message":"no"}}` + "\n\n", "half an event": "data: [DO", "text": "data: " + delta(`{"content":"y"}`) + "\n\n",
 	} {
 		a, err := play(t, t.Context(), tape{bytes: append(append([]byte{}, whole...), after+"data: "+usage+"\n\n"...), end: io.ErrUnexpectedEOF})
-		if err != nil || a.Message.Text() != "x" || a.Finish != model.FinishStop || name != "half an event" && a.Usage.InputTokens != 3 {
+		text := "x"
+		if name == "text" {
+			text = "xy"
+		}
+		if err != nil || a.Message.Text() != text || a.Finish != model.FinishStop || name != "half an event" && a.Usage.InputTokens != 3 {
 			t.Errorf("%s: got %+v, %v", name, a, err)
 		}
 	}
 }
 
-// TestServerThatStays: a connection that stays open after the finish is left after ten seconds, and
-// at once after the last line.
+// TestServerThatStays: a connection that stays open after the finish is left after ten seconds,
+// and at once after the last line.
 func TestServerThatStays(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -287,7 +292,7 @@ func TestEnds(t *testing.T) {
 		{"capitals", finish("LENGTH"), model.FinishLength, ""},
 		{"model_length", finish("model_length"), model.FinishLength, ""},
 		{"insufficient_system_resource", finish("insufficient_system_resource"), "", model.Unavailable},
-		{"a reason that nobody knows", finish("tired"), "", model.Processing},
+		{"a reason that nobody knows", finish("tired"), model.FinishStop, ""},
 		{"an error of OpenAI", `{"error":{"message":"The server had an error","type":"server_error","param":null,"code":null}}`, "", model.Unavailable},
 		{"an error of vLLM", `{"error":{"object":"error","message":"boom","type":"BadRequestError","param":null,"code":400}}`, "", model.Misconfigured},
 		{"an error of OpenRouter", `{"error":{"code":429,"message":"Rate limit exceeded"},"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}]}`, "", model.RateLimited},
@@ -295,8 +300,8 @@ func TestEnds(t *testing.T) {
 		{"an error of llama.cpp", `{"error":{"code":500,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}`, "", model.TooLarge},
 		{"an error that is a text", `{"error":"generation failed"}`, "", model.Unavailable},
 		{"a chunk that was cut", `{"choices":[{"index":0,"del`, "", model.Unavailable},
-		{"a chunk with a key twice", `{"choices":[],"choices":[]}`, "", model.Processing},
-		{"a chunk of another form", `{"choices":[{"index":0,"delta":{"content":[]}}]}`, "", model.Processing},
+		{"a chunk with a key twice, and no end", `{"choices":[],"choices":[]}`, "", model.Unavailable},
+		{"a chunk of another form, and no end", `{"choices":[{"index":0,"delta":{"content":[]}}]}`, "", model.Unavailable},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -311,14 +316,15 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestSignsOfLife: while arguments come, somebody who waits sees that something does.
+// TestSignsOfLife: while arguments come, and while a server works on the first content, somebody
+// who waits sees that something does.
 func TestSignsOfLife(t *testing.T) {
 	t.Parallel()
 	chunks := stream(calling(`{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}`), calling(`{"index":0,"function":{"arguments":"}"}}`), finish("stop"))
 	chunks = append([]byte(": keep-alive\n\n"), chunks...)
 	m := newModel(t, openai.Config{BaseURL: "http://recorded.test", HTTP: &http.Client{Transport: tape{bytes: chunks}}})
-	if n := countDeltas(t, m); n != 4 { // two pieces, the call, the finish
-		t.Errorf("got %d deltas, want 4", n)
+	if n := countDeltas(t, m); n != 6 { // the two lines of the keep-alive before any content, two pieces, the call, the finish
+		t.Errorf("got %d deltas, want 6", n)
 	}
 }
 
