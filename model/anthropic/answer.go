@@ -1,29 +1,80 @@
 package anthropic
 
 import (
+	"bytes"
+	"cmp"
+	"slices"
+	"strings"
+
 	sdk "github.com/anthropics/anthropic-sdk-go"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/modelwire"
+	"github.com/perdure/perdure/internal/sse"
 	"github.com/perdure/perdure/model"
 )
 
-// answer turns the events of a stream into deltas. It is used by one goroutine.
+// answer turns the values of a stream into deltas. It is used by one goroutine.
 type answer struct {
-	started   bool // message_start has arrived
-	blocks    map[int64]*block
-	thinking  int      // closed thinking blocks, including redacted ones
-	signature string   // signature of the thinking block at the start
-	calls     []*block // in the order in which they started
-	latest    *block   // the block that started last
-	usage     *perdure.Usage
-	stop      sdk.StopReason
+	began func() // called with the first content
+
+	started    bool // message_start has arrived
+	hasContent bool // text, thinking or a call has arrived
+	hasText    bool // text has arrived
+	blocks     map[int64]*block
+	opened     int      // blocks so far
+	thinking   int      // closed thinking blocks, including redacted ones
+	signature  string   // signature of the thinking block at the start
+	calls      []*block // in the order in which they started
+	latest     *block   // the block that started last
+	usage      *perdure.Usage
+	stop       sdk.StopReason
+	noise      string // the last data that is no JSON
+	isOurs     bool   // an event of the protocol has arrived
 }
 
-func newAnswer() *answer { return &answer{blocks: map[int64]*block{}} }
+func newAnswer(began func()) *answer { return &answer{began: began, blocks: map[int64]*block{}} }
 
-// add returns the deltas of an event. The delta of the last event has Finish set. An error is an
-// *model.Error: the events are not a valid answer.
-func (a *answer) add(e sdk.MessageStreamEventUnion) ([]model.Delta, error) {
+// read returns the deltas of one step of a stream. The last delta of an answer has Finish set. An
+// error is an *model.Error or a refusal.
+func (a *answer) read(v sse.Value) ([]model.Delta, error) {
+	text := bytes.TrimSpace(v.Data)
+	switch {
+	case len(text) == 0:
+		return nil, nil
+	case string(bytes.Trim(text, `"`)) == sse.DoneMark: // gateways of several protocols send it
+		return a.finish()
+	case text[0] != '{' && text[0] != '[':
+		if a.noise = string(text); v.Name == "error" {
+			return nil, refusal{body: a.noise}
+		}
+		return nil, nil
+	}
+	values, broken := sse.Split(text)
+	var all []model.Delta
+	for _, value := range values {
+		var e sdk.MessageStreamEventUnion
+		if err := e.UnmarshalJSON(value); err != nil {
+			return all, brokenError("the stream broke inside an event")
+		}
+		e.Type = cmp.Or(e.Type, v.Name)
+		deltas, err := a.add(e, value)
+		if all = append(all, deltas...); err != nil {
+			return all, err
+		}
+	}
+	switch {
+	case broken != nil && v.Name == "error":
+		return all, refusal{body: string(text)}
+	case broken != nil:
+		return all, brokenError("the stream broke inside an event")
+	}
+	return all, nil
+}
+
+// add returns the deltas of an event. text is the event as it arrived.
+func (a *answer) add(e sdk.MessageStreamEventUnion, text []byte) ([]model.Delta, error) {
+	a.isOurs = a.isOurs || strings.HasPrefix(e.Type, "message") || strings.HasPrefix(e.Type, "content_block")
 	switch e.Type {
 	case "message_start":
 		return a.start(e.Message), nil
@@ -32,7 +83,7 @@ func (a *answer) add(e sdk.MessageStreamEventUnion) ([]model.Delta, error) {
 	case "content_block_delta":
 		return a.grow(e.Index, e.Delta)
 	case "content_block_stop":
-		return a.close(e.Index)
+		return a.close(e.Index), nil
 	case "message_delta":
 		if e.Delta.StopReason != "" {
 			a.stop = e.Delta.StopReason
@@ -40,11 +91,39 @@ func (a *answer) add(e sdk.MessageStreamEventUnion) ([]model.Delta, error) {
 		return a.count(e.Usage.InputTokens, e.Usage.CacheReadInputTokens, e.Usage.CacheCreationInputTokens, e.Usage.OutputTokens), nil
 	case "message_stop":
 		return a.finish()
+	case "message":
+		return a.whole(text)
 	case "error":
-		// The SDK only reports an error event if the event name is error, too.
-		return nil, refusal{body: e.RawJSON()}
+		return nil, refusal{body: string(text)}
+	case "":
+		if modelwire.ReadProblem(text).Known {
+			return nil, refusal{body: string(text)}
+		}
 	}
 	return nil, nil // ping, and events of later versions
+}
+
+// whole reads an answer that is not streamed.
+func (a *answer) whole(text []byte) ([]model.Delta, error) {
+	var m sdk.Message
+	if err := m.UnmarshalJSON(text); err != nil {
+		return nil, brokenError("the answer is broken")
+	}
+	all := a.start(m)
+	for i, content := range m.Content {
+		var start sdk.ContentBlockStartEventContentBlockUnion
+		if start.UnmarshalJSON([]byte(content.RawJSON())) != nil {
+			continue // a block of a form that nobody knows
+		}
+		deltas, err := a.open(int64(i), start)
+		if err != nil {
+			return all, err
+		}
+		all = append(append(all, deltas...), a.close(int64(i))...)
+	}
+	a.stop = sdk.StopReason(cmp.Or(string(m.StopReason), string(sdk.StopReasonEndTurn)))
+	last, err := a.finish()
+	return append(all, last...), err
 }
 
 // start starts the answer. A second start is a repetition.
@@ -80,47 +159,64 @@ func (a *answer) count(input, read, written, output int64) []model.Delta {
 	return []model.Delta{{Usage: &total}}
 }
 
-// open starts a block. Its start may be repeated; a different block with the same index is an
-// error.
+// open starts a block. Its start may be repeated. Some servers give all blocks the same index, so
+// another block may start when the one before has ended; before that it is an error.
 func (a *answer) open(index int64, start sdk.ContentBlockStartEventContentBlockUnion) ([]model.Delta, error) {
-	if b := a.blocks[index]; b != nil {
-		if !b.isRepeatedStart(start) {
-			return nil, brokenError("two blocks have the same index")
-		}
+	switch b := a.blocks[index]; {
+	case b == nil:
+	case b.isRepeatedStart(start) && (!b.closed || b.id != ""):
 		return nil, nil
+	case !b.closed:
+		return nil, brokenError("two blocks have the same index")
 	}
-	if len(a.blocks) == maxBlocks {
+	if a.opened == maxBlocks {
 		return nil, errTooMany
 	}
-	b := newBlock(start, len(a.blocks) == 0)
+	if start.Type == "" { // some servers leave it out
+		start.Type = kindText
+		if start.Name != "" {
+			start.Type = kindToolUse
+		}
+	}
+	b := newBlock(start, a.opened == 0)
 	a.blocks[index], a.latest = b, b
+	a.opened++
 	switch b.kind {
 	case kindText:
-		return pieceDelta(b, start.Text), nil
+		return a.pieceDelta(b, start.Text), nil
 	case kindThinking:
-		return pieceDelta(b, start.Thinking), nil
+		return a.pieceDelta(b, start.Thinking), nil
 	case kindToolUse:
 		a.calls = append(a.calls, b)
+		a.note()
 		return []model.Delta{{}}, nil // a sign of progress
 	}
 	return nil, nil
 }
 
-// grow adds a piece to a block. A piece for a closed block is a repetition; a piece of another kind
-// is ignored.
+// grow adds a piece to a block. A piece for a closed block is a repetition; a piece of another
+// kind is ignored. Text and thinking for a block that never started starts it; arguments cannot,
+// because it is not known what was called.
 func (a *answer) grow(index int64, d sdk.MessageStreamEventUnionDelta) ([]model.Delta, error) {
 	b := a.blocks[index]
+	d = typed(d)
+	if kind := strings.TrimSuffix(d.Type, "_delta"); b == nil && (kind == kindText || kind == kindThinking) {
+		if _, err := a.open(index, sdk.ContentBlockStartEventContentBlockUnion{Type: kind}); err != nil {
+			return nil, err
+		}
+		b = a.blocks[index]
+	}
 	switch {
-	case b == nil:
-		return nil, brokenError("a piece arrived for a block that never started")
-	case b.closed:
+	case b == nil && d.Type == "input_json_delta":
+		return nil, brokenError("arguments arrived for a call that never started")
+	case b == nil || b.closed:
 		return nil, nil
 	}
 	switch d.Type + " " + b.kind {
 	case "text_delta " + kindText:
-		return pieceDelta(b, d.Text), nil
+		return a.pieceDelta(b, d.Text), nil
 	case "thinking_delta " + kindThinking:
-		return pieceDelta(b, d.Thinking), nil
+		return a.pieceDelta(b, d.Thinking), nil
 	case "signature_delta " + kindThinking:
 		b.signature.WriteString(d.Signature)
 	case "input_json_delta " + kindToolUse:
@@ -132,9 +228,39 @@ func (a *answer) grow(index int64, d sdk.MessageStreamEventUnionDelta) ([]model.
 	return nil, nil
 }
 
+// typed returns a piece with its type, which some servers leave out, and with arguments as text,
+// which some servers send as an object.
+func typed(d sdk.MessageStreamEventUnionDelta) sdk.MessageStreamEventUnionDelta {
+	if raw := d.JSON.PartialJSON.Raw(); d.PartialJSON == "" && strings.HasPrefix(raw, "{") {
+		d.PartialJSON = raw
+	}
+	switch {
+	case d.Type != "":
+	case d.Text != "":
+		d.Type = "text_delta"
+	case d.Thinking != "":
+		d.Type = "thinking_delta"
+	case d.PartialJSON != "":
+		d.Type = "input_json_delta"
+	}
+	return d
+}
+
 // pieceDelta returns the delta for a piece of text or thinking.
-func pieceDelta(b *block, piece string) []model.Delta {
+func (a *answer) pieceDelta(b *block, piece string) []model.Delta {
+	if piece != "" {
+		a.hasText = a.hasText || b.kind == kindText
+		a.note()
+	}
 	return contentDelta(b.kind, b.runes.add(piece))
+}
+
+// note records that content has arrived.
+func (a *answer) note() {
+	if !a.hasContent {
+		a.hasContent = true
+		a.began()
+	}
 }
 
 func contentDelta(kind, text string) []model.Delta {
@@ -147,14 +273,11 @@ func contentDelta(kind, text string) []model.Delta {
 	return []model.Delta{{Text: text}}
 }
 
-// close ends a block. A second end is a repetition.
-func (a *answer) close(index int64) ([]model.Delta, error) {
+// close ends a block. A second end is a repetition, and so is one of a block that never started.
+func (a *answer) close(index int64) []model.Delta {
 	b := a.blocks[index]
-	switch {
-	case b == nil:
-		return nil, brokenError("a block ended that never started")
-	case b.closed:
-		return nil, nil
+	if b == nil || b.closed {
+		return nil
 	}
 	b.closed = true
 	switch b.kind {
@@ -165,11 +288,11 @@ func (a *answer) close(index int64) ([]model.Delta, error) {
 		if b.first {
 			a.signature = valid(b.signature.String())
 		}
-		return contentDelta(b.kind, b.runes.end()), nil
+		return contentDelta(b.kind, b.runes.end())
 	case kindText:
-		return contentDelta(b.kind, b.runes.end()), nil
+		return contentDelta(b.kind, b.runes.end())
 	}
-	return nil, nil
+	return nil
 }
 
 // ending is how an answer ended, for the decision about its calls.
@@ -183,11 +306,11 @@ const (
 
 // settle returns the complete calls and counts the others.
 //
-// In an answer that has finished, every closed call is complete. Arguments that do not parse are
-// then the model's mistake, and the check of the arguments reports it to the model. At the length
-// limit, the last block may be closed although it was cut off, so it must also be certainly
-// complete. If the stream broke, every call must parse, and the last block must be certainly
-// complete.
+// In an answer that has finished, every closed call is complete, and every other one whose
+// arguments are. Arguments that do not parse are then the model's mistake, and the check of the
+// arguments reports it to the model. At the length limit, the last block may be closed although it
+// was cut off, so it must also be certainly complete. If the stream broke, every call must parse,
+// and the last block must be certainly complete.
 func (a *answer) settle(how ending) []model.Delta {
 	var deltas []model.Delta
 	broken := 0
@@ -195,6 +318,8 @@ func (a *answer) settle(how ending) []model.Delta {
 		call, parses, whole := b.call()
 		ok := call != nil && b.closed
 		switch followed := b != a.latest; how {
+		case finished:
+			ok = ok || call != nil && whole
 		case cutOrRefused:
 			ok = ok && (followed || whole)
 		case brokenStream:
@@ -220,34 +345,50 @@ func (a *answer) discard() []model.Delta {
 	return []model.Delta{{DiscardedCalls: len(a.calls)}}
 }
 
-// finish ends the answer. Without a stop reason it is not known whether the answer is complete.
+// broken returns the deltas of an answer that ended with an error: the complete calls, unless the
+// answer exceeds a limit, and the number of the others.
+func (a *answer) broken(err error) []model.Delta {
+	if limitError(err) != nil {
+		return a.discard()
+	}
+	return a.settle(brokenStream)
+}
+
+// finish ends the answer. Without a stop reason it is complete if nothing in it is half.
 func (a *answer) finish() ([]model.Delta, error) {
-	finish, ok := finishOf(a.stop)
-	if !ok {
+	finish, how := model.FinishStop, cutOrRefused
+	if a.stop != "" {
+		var err *model.Error
+		if finish, err = modelwire.Finish(string(a.stop)); err != nil {
+			return nil, err
+		}
+	} else if !a.isWhole() {
 		return nil, brokenError("the answer ended without a stop reason")
 	}
-	how := cutOrRefused
-	if finish == model.FinishStop || finish == model.FinishCalls {
+	if finish == model.FinishStop {
 		how = finished
+		if len(a.calls) > 0 || a.stop == sdk.StopReasonToolUse {
+			finish = model.FinishCalls
+		}
 	}
-	deltas := a.settle(how)
+	var deltas []model.Delta
+	for _, b := range a.blocks { // at most one has text that waits for the rest of a character
+		if !b.closed && (b.kind == kindText || b.kind == kindThinking) {
+			deltas = append(deltas, contentDelta(b.kind, b.runes.end())...)
+		}
+	}
+	deltas = append(deltas, a.settle(how)...)
 	if a.signature != "" && a.thinking == 1 {
 		deltas = append(deltas, model.Delta{Signature: a.signature})
 	}
 	return append(deltas, model.Delta{Finish: finish}), nil
 }
 
-// finishOf translates a stop reason; false: there is none. An unknown reason is a regular end.
-func finishOf(stop sdk.StopReason) (model.Finish, bool) {
-	switch stop {
-	case "":
-		return "", false
-	case sdk.StopReasonToolUse:
-		return model.FinishCalls, true
-	case sdk.StopReasonMaxTokens, sdk.StopReasonModelContextWindowExceeded:
-		return model.FinishLength, true
-	case sdk.StopReasonRefusal:
-		return model.FinishRefusal, true
-	}
-	return model.FinishStop, true
+// isWhole reports whether the answer has text or calls, and each call certainly has all of its
+// arguments.
+func (a *answer) isWhole() bool {
+	return (a.hasText || len(a.calls) > 0) && !slices.ContainsFunc(a.calls, func(b *block) bool {
+		_, _, whole := b.call()
+		return !whole
+	})
 }

@@ -1,14 +1,11 @@
 package anthropic
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 
-	"github.com/anthropics/anthropic-sdk-go/option"
-
+	"github.com/perdure/perdure/internal/sse"
 	"github.com/perdure/perdure/model"
 )
 
@@ -31,7 +28,7 @@ var (
 // limitError returns the error for an answer that exceeds a limit, or nil if err is not about one.
 // It is not retryable, because another attempt would do the same.
 func limitError(err error) *model.Error {
-	if errors.Is(err, bufio.ErrTooLong) { // the SDK's own limit for a line
+	if errors.Is(err, sse.ErrTooLong) {
 		err = errTooWide
 	}
 	for _, bound := range []error{errTooLong, errTooWide, errTooMany} {
@@ -50,15 +47,8 @@ type limitedBody struct {
 	event int64 // remaining bytes of this event; the decoder may already have read a part of the next one
 }
 
-func newBounded() *limitedBody { return &limitedBody{left: maxAnswerBytes, event: maxEventBytes} }
-
-// around wraps the body of a response.
-func (b *limitedBody) around(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
-	res, err := next(req)
-	if err == nil {
-		b.ReadCloser, res.Body = res.Body, b
-	}
-	return res, err
+func newBounded(body io.ReadCloser) *limitedBody {
+	return &limitedBody{ReadCloser: body, left: maxAnswerBytes, event: maxEventBytes}
 }
 
 // begin starts an event.

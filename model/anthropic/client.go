@@ -3,7 +3,6 @@ package anthropic
 import (
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 
 	"github.com/anthropics/anthropic-sdk-go/option"
@@ -22,31 +21,37 @@ func withoutRedirects(c *http.Client) *http.Client {
 	return &own
 }
 
-// inspect refuses responses that the SDK would take for an event stream, and bounds error
-// responses.
+// response is the response of one request. Its body is read here, because the SDK reads only what
+// is exactly as documented.
+type response struct{ *http.Response }
+
+// keep keeps a response, and gives the SDK one without a body.
+func (r *response) keep(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+	res, err := next(req)
+	if err != nil || res.StatusCode >= 300 {
+		return res, err
+	}
+	r.Response = res
+	empty := *res
+	empty.Body = http.NoBody
+	return &empty, nil
+}
+
+// inspect turns a response that is not a success into a refusal with its body. The SDK would keep
+// only what it can decode.
 func (m *Model) inspect(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
 	res, err := next(req)
-	if err != nil {
-		return nil, err
-	}
-	if res.StatusCode >= 400 {
-		res.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.LimitReader(res.Body, maxErrorBytes), res.Body}
-		return res, nil
-	}
-	text := ""
-	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	switch {
-	case res.StatusCode >= 300:
-		text = fmt.Sprintf("the answer is a redirect (%d) to %q: use the final address as base URL",
-			res.StatusCode, res.Header.Get("Location"))
-	case kind != "" && kind != "text/event-stream":
-		text = fmt.Sprintf("the answer is %s and not an event stream: check the base URL", kind)
-	default:
+	case err != nil:
+		return nil, err
+	case res.StatusCode < 300:
 		return res, nil
 	}
-	res.Body.Close()
-	return nil, &model.Error{Code: model.Misconfigured, Text: m.safeText(text)}
+	defer res.Body.Close()
+	if res.StatusCode < 400 {
+		return nil, &model.Error{Code: model.Misconfigured, Text: m.safeText(fmt.Sprintf(
+			"the answer is a redirect (%d) to %q: use the final address as base URL", res.StatusCode, res.Header.Get("Location")))}
+	}
+	body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBytes)) // the part before a read error is enough
+	return nil, refusal{status: res.StatusCode, body: string(body), header: res.Header}
 }

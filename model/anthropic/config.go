@@ -30,6 +30,9 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("%w MaxTokens %d: use a number of tokens, or 0 for the default",
 			perdure.Invalid, c.MaxTokens)
 	}
+	if c.FirstToken < 0 {
+		return c, fmt.Errorf("%w FirstToken %s: use a duration, or 0 for the default", perdure.Invalid, c.FirstToken)
+	}
 	if c.ThinkingTokens != 0 && c.ThinkingTokens < minThinkingTokens {
 		return c, fmt.Errorf("%w ThinkingTokens %d: the minimum is %d; 0 turns thinking off",
 			perdure.Invalid, c.ThinkingTokens, minThinkingTokens)

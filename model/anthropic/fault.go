@@ -1,27 +1,24 @@
 package anthropic
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync"
-	"time"
 	"unicode/utf8"
 
-	sdk "github.com/anthropics/anthropic-sdk-go"
-
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/modelwire"
 	"github.com/perdure/perdure/internal/redact"
 	"github.com/perdure/perdure/model"
 )
 
 const (
-	maxTextBytes = 500            // bytes of the provider's message
-	maxWait      = 24 * time.Hour // limit of the wait that a provider may ask for; the durable layer waits less
+	maxTextBytes = 500 // bytes of the provider's message
 )
 
 // refusal is an error of the provider, from an event or a status.
@@ -37,8 +34,8 @@ func (r refusal) Error() string { return r.body }
 // brokenError is the error for a broken stream.
 func brokenError(text string) *model.Error { return &model.Error{Code: model.Unavailable, Text: text} }
 
-// streamError returns the error that ends a stream. Errors of the SDK contain the request with the
-// key, so they are not wrapped.
+// streamError returns the error that ends a stream. Errors of the SDK may contain the request with
+// the key, so they are masked.
 func (m *Model) streamError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -50,21 +47,13 @@ func (m *Model) streamError(ctx context.Context, err error) error {
 		return over
 	}
 	var ours *model.Error
-	var event refusal
-	var status *sdk.Error
+	var refused refusal
 	var denied *perdure.EgressError
 	switch {
 	case errors.As(err, &ours):
 		return ours
-	case errors.As(err, &event):
-		return m.refusalError(event)
-	case errors.As(err, &status):
-		r := refusal{body: status.RawJSON()}
-		if status.StatusCode >= 400 { // an error event has the status of its stream
-			r.status = status.StatusCode
-			r.header = status.Response.Header
-		}
-		return m.refusalError(r)
+	case errors.As(err, &refused):
+		return m.refusalError(refused)
 	case errors.As(err, &denied) && denied.Code != perdure.EgressTransport:
 		return &model.Error{Code: model.Misconfigured, Text: m.safeText(denied.Error()), Err: m.secret.MaskError(err)}
 	}
@@ -73,29 +62,23 @@ func (m *Model) streamError(ctx context.Context, err error) error {
 
 // refusalError returns the error for a refusal.
 func (m *Model) refusalError(r refusal) *model.Error {
-	var envelope struct {
-		Error struct {
-			Type    string `json:"type"`
-			Message string `json:"message"`
-		} `json:"error"`
-	}
-	text := r.body
-	if err := perdure.DecodeKnownJSON([]byte(r.body), &envelope); err == nil && envelope.Error.Message != "" {
-		text = envelope.Error.Message
-	} else if r.status > 0 {
-		text = strings.TrimSpace(fmt.Sprintf("status %d %s %s", r.status, http.StatusText(r.status), r.body))
+	p := modelwire.ReadProblem([]byte(r.body))
+	text := p.Message
+	if r.status > 0 && !p.Known {
+		text = strings.TrimSpace(fmt.Sprintf("status %d %s %s", r.status, http.StatusText(r.status), p.Message))
 	}
 	return &model.Error{
-		Code: codeOf(r.status, envelope.Error.Type, text), Text: m.safeText(text), RetryAfter: retryAfter(r.header, time.Now()),
+		Code: codeOf(r.status, p, text), Text: m.safeText(cmp.Or(text, "the provider aborted the answer")),
+		RetryAfter: cmp.Or(modelwire.RetryAfter(r.header), p.RetryAfter),
 	}
 }
 
 // badSchema matches the tool whose schema the provider refused.
 var badSchema = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`tools\.\d+\..*input_schema`) })
 
-// codeOf returns the code of an error. kind is the provider's error type, if it has one, and status
-// is 0 for an event.
-func codeOf(status int, kind, text string) model.Code {
+// codeOf returns the code of an error with this text. status is 0 for an event.
+func codeOf(status int, p modelwire.Problem, text string) model.Code {
+	kind := p.Kind
 	words := strings.ToLower(text)
 	says := func(any ...string) bool {
 		for _, s := range any {
@@ -117,6 +100,8 @@ func codeOf(status int, kind, text string) model.Code {
 		return model.TooLarge
 	case is(http.StatusTooManyRequests, "rate_limit_error"):
 		return model.RateLimited
+	case status != http.StatusUnauthorized && p.Passing() != "":
+		return p.Passing()
 	case is(http.StatusNotFound, "not_found_error"):
 		return model.ModelUnavailable
 	case is(http.StatusBadRequest, "invalid_request_error") && badSchema().MatchString(text):
@@ -125,24 +110,6 @@ func codeOf(status int, kind, text string) model.Code {
 		return model.Misconfigured
 	}
 	return model.Processing
-}
-
-// retryAfter returns the wait that the provider asks for, in seconds or as a date; 0: none.
-func retryAfter(h http.Header, now time.Time) time.Duration {
-	value := strings.TrimSpace(h.Get("Retry-After"))
-	if seconds, err := strconv.ParseFloat(value, 64); err == nil {
-		if seconds > 0 && seconds < maxWait.Seconds() {
-			return time.Duration(seconds * float64(time.Second))
-		}
-		if seconds > 0 {
-			return maxWait
-		}
-		return 0
-	}
-	if at, err := http.ParseTime(value); err == nil {
-		return min(max(at.Sub(now), 0), maxWait)
-	}
-	return 0
 }
 
 // anyKey matches everything that looks like a key of this provider.

@@ -187,7 +187,7 @@ func TestTransport(t *testing.T) {
 		"invalid":        {wayOut{&perdure.EgressError{Code: perdure.EgressInvalid, Text: "no such scheme"}}, model.Misconfigured},
 		"no connection":  {wayOut{&perdure.EgressError{Code: perdure.EgressTransport, Text: "refused"}}, model.Unavailable},
 		"a page":         {inProcess{typed("text/html", 200, "")}, model.Misconfigured},
-		"a whole answer": {inProcess{typed("application/json", 200, "")}, model.Misconfigured},
+		"another API":    {inProcess{typed("application/json", 200, "")}, model.Misconfigured},
 		"a redirect":     {inProcess{typed("", 307, "https://elsewhere.example")}, model.Misconfigured},
 	}
 	for name, test := range tests {
@@ -213,6 +213,7 @@ func typed(kind string, status int, location string) http.HandlerFunc {
 			w.Header().Set("Location", location)
 		}
 		w.WriteHeader(status)
+		fmt.Fprint(w, map[string]string{"text/html": "<html>", "application/json": "{}"}[kind])
 	}
 }
 

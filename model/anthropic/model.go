@@ -4,12 +4,16 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"log/slog"
 	"net/http"
+	"sync"
+	"time"
 
 	sdk "github.com/anthropics/anthropic-sdk-go"
 	"github.com/anthropics/anthropic-sdk-go/option"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/modelwire"
 	"github.com/perdure/perdure/internal/redact"
 	"github.com/perdure/perdure/model"
 )
@@ -35,14 +39,28 @@ type Config struct {
 	// last turn. An answer that broke off is then continued instead of lost. Not every model
 	// supports it. Such a request is sent without thinking, because the API does not allow both.
 	Prefill bool
+
+	MaxTools int // how many tools a request may have; 0: no limit is known
+
+	// FirstToken limits the time to the first content of an answer, also while the server is
+	// silent. 0: 10 minutes while it shows signs of life, and the stall timeout of the engine while
+	// it is silent.
+	FirstToken time.Duration
+	// Log receives a warning when the adapter learns a limit, and when a picture is left out. nil:
+	// nothing is logged.
+	Log *slog.Logger
 }
 
-// Model calls the Anthropic Messages API. New makes it, it never changes, and it is safe for
-// concurrent use.
+// Model calls the Anthropic Messages API. New makes it, and it is safe for concurrent use.
 type Model struct {
 	cfg      Config         // with defaults
 	secret   *redact.Secret // masks the key; nil: there is none
 	messages sdk.MessageService
+	pictures *modelwire.Pictures
+
+	mu         sync.Mutex
+	maxTokens  map[string]int64 // guarded by mu; limits of models that a refusal named
+	omitsCache bool             // guarded by mu; the server refused cache_control
 }
 
 var (
@@ -63,7 +81,7 @@ func New(cfg Config) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w Key: it is too long", perdure.Invalid)
 	}
-	m := &Model{cfg: cfg, secret: secret}
+	m := &Model{cfg: cfg, secret: secret, pictures: modelwire.NewPictures(pictureLimits(), cfg.Log), maxTokens: map[string]int64{}}
 	options := []option.RequestOption{
 		option.WithoutEnvironmentDefaults(), // a service reads no environment by itself; this keeps it so
 		option.WithoutOpenTelemetry(),
@@ -79,56 +97,17 @@ func New(cfg Config) (*Model, error) {
 	return m, nil
 }
 
-// Stream implements model.Model with one request. An answer ends with message_stop. A stream that
-// ends in another way is an *model.Error of code Unavailable, after the complete calls and a delta
-// that counts the others. Calls are yielded at the end; until then each new piece of a call yields
-// an empty delta, as a sign of progress. Keep-alives yield nothing.
+// Stream implements model.Model. It is one request, unless the server refuses it because of a
+// limit of its length or a picture: then it is sent again within that limit, which is remembered,
+// or without the picture. A stream that ends without a stop reason is an *model.Error of code
+// Unavailable, after the complete calls and a delta that counts the others. Calls are yielded at
+// the end; until then each new piece of a call yields an empty delta, as a sign of progress, and
+// so does each sign of life before the first content.
 func (m *Model) Stream(ctx context.Context, req model.Request) iter.Seq2[model.Delta, error] {
-	return func(yield func(model.Delta, error) bool) {
-		if ctx.Err() != nil {
-			yield(model.Delta{}, context.Cause(ctx))
-			return
-		}
-		params, options, err := m.request(req)
-		if err != nil {
-			yield(model.Delta{}, err)
-			return
-		}
-		// A caller that breaks out of the loop also ends the request.
-		requestCtx, release := context.WithCancel(ctx)
-		defer release()
-		body := newBounded()
-		stream := m.messages.NewStreaming(requestCtx, params, append(options, option.WithMiddleware(body.around))...)
-		defer stream.Close()
-
-		a := newAnswer()
-		for body.begin(); stream.Next() && ctx.Err() == nil; body.begin() {
-			deltas, err := a.add(stream.Current())
-			for _, d := range deltas {
-				if !yield(d, nil) || d.Finish != "" {
-					return
-				}
-			}
-			if err != nil {
-				m.fail(ctx, yield, a, err)
-				return
-			}
-		}
-		m.fail(ctx, yield, a, stream.Err())
+	if ctx.Err() != nil {
+		return func(yield func(model.Delta, error) bool) { yield(model.Delta{}, context.Cause(ctx)) }
 	}
-}
-
-// fail ends a stream without a regular end: it yields the complete calls, unless the answer exceeds
-// a limit, and then the error.
-func (m *Model) fail(ctx context.Context, yield func(model.Delta, error) bool, a *answer, err error) {
-	end := a.settle(brokenStream)
-	if limitError(err) != nil {
-		end = a.discard()
-	}
-	for _, d := range end {
-		if !yield(d, nil) {
-			return
-		}
-	}
-	yield(model.Delta{}, m.streamError(ctx, err))
+	return modelwire.FirstContent(ctx, m.cfg.FirstToken, func(ctx context.Context, wait *modelwire.Wait) iter.Seq2[model.Delta, error] {
+		return func(yield func(model.Delta, error) bool) { m.ask(ctx, req, wait, yield) }
+	})
 }
