@@ -29,7 +29,6 @@ func (g *Generator) stream(ctx context.Context, q ModelCall, kept storedText) (m
 	watchdog := time.AfterFunc(g.core.Timing.Stall, func() { cancel(stalled) })
 	defer watchdog.Stop()
 	live := deltaBuffer{offset: len(req.Prefix), publish: func(offset int, text string) {
-		g.core.ReportActivity(req.Session)
 		g.core.Store.Publish(store.Frame{Session: req.Session, Type: DeltaFrame,
 			Data: OutputDelta{MessageID: id, Offset: offset, Delta: text}})
 	}}
@@ -39,7 +38,8 @@ func (g *Generator) stream(ctx context.Context, q ModelCall, kept storedText) (m
 	var answer model.Answer
 	err := g.core.Guarded("ask the model", func() (err error) {
 		answer, err = model.Collect(g.guardedStream(g.core.Model.Stream(ctx, req), req.Prefix), func(d model.Delta) {
-			watchdog.Reset(g.core.Timing.Stall) // every delta is content; keep-alives are not delivered as deltas
+			watchdog.Reset(g.core.Timing.Stall) // every delta is content, or a sign of life before the first content
+			g.core.ReportActivity(req.Session)  // the adapter bounds the wait for the first content
 			text := redactor.feed(d.Text)
 			live.add(text)
 			saved.add(text)
@@ -54,6 +54,9 @@ func (g *Generator) stream(ctx context.Context, q ModelCall, kept storedText) (m
 	live.add(redactor.flush())
 	live.flush()
 	if errors.Is(context.Cause(ctx), stalled) {
+		if answer.Message.Text() == "" && answer.Message.Thinking == "" {
+			stalled.Text += "; the model option first_token_timeout allows more before the first word"
+		}
 		return got, stalled
 	}
 	return got, err
