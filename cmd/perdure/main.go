@@ -65,7 +65,9 @@ func dependencies(terminal cli.Terminal, known *redact.Set) cli.Dependencies {
 			s.SampleStores = known
 			return serve(ctx, s)
 		},
-		TestModel:    func(ctx context.Context, name string) (cli.ModelTest, error) { return testModel(ctx, name, known) },
+		TestModel: func(ctx context.Context, name string, options []string) (cli.ModelTest, error) {
+			return testModel(ctx, name, options, known)
+		},
 		SameDatabase: sameDatabase,
 		Diagnose:     diagnose, Supervised: supervised{},
 		Admin:     admin.Operations{Garbage: collectGarbage, RotateKey: rotateKey, Schema: schemaOf, Migrate: migrate},

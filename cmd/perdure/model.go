@@ -23,6 +23,7 @@ import (
 type models struct {
 	open         bool // false: no model is called, and every request blocks until it ends
 	blocksAlways bool // a model that cannot be called here also blocks: another process may have its key
+	options      modelOptions
 	log          *slog.Logger
 
 	mu     sync.Mutex
@@ -49,7 +50,7 @@ func checkModel(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := t.open(); err != nil {
+	if _, err := t.open(nil, nil); err != nil {
 		return "", err
 	}
 	return t.String(), nil
@@ -149,7 +150,7 @@ func (m *models) named(name string) (model.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := t.open()
+	found, err := t.open(m.options, m.log)
 	if err == nil {
 		m.loaded[name] = found
 	}

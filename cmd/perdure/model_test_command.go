@@ -26,7 +26,11 @@ var errNoResponse = fmt.Errorf("no response within %s", trialTime)
 
 // testModel sends a minimal request to a model, once. Invalid: the name matches no model of this
 // build, or its script cannot be read.
-func testModel(ctx context.Context, name string, known *redact.Set) (cli.ModelTest, error) {
+func testModel(ctx context.Context, name string, options []string, known *redact.Set) (cli.ModelTest, error) {
+	settings, err := readModelOptions(options)
+	if err != nil {
+		return cli.ModelTest{}, err
+	}
 	t, err := readTarget(name)
 	if err != nil {
 		return cli.ModelTest{}, err
@@ -36,7 +40,7 @@ func testModel(ctx context.Context, name string, known *redact.Set) (cli.ModelTe
 		trial.Result, trial.Variable, trial.Why = cli.TestKeyMissing, variable, variable+" is not set"
 		return trial, nil
 	}
-	asked, err := t.open()
+	asked, err := t.open(settings, nil)
 	if err != nil {
 		return cli.ModelTest{}, err
 	}

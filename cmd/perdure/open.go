@@ -100,6 +100,9 @@ func newEngine(ctx context.Context, o cli.OpenOptions, st store.Store, told obse
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	e := &localEngine{store: st, models: newModels(o), serves: o.Serve, access: o.Access}
+	if e.models.options, failed = readModelOptions(o.ModelOptions); failed != nil {
+		return nil, failed
+	}
 	e.workspaces = newWorkspaces(st, o.Log)
 	defer func() {
 		if failed != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"net/url"
 	"os"
@@ -91,20 +92,20 @@ func usesNetwork(name string) bool {
 // open creates the model. This is the only place that reads the environment for it: the keys of the
 // providers, and which models accept a partial answer. Invalid: the script cannot be read, the URL
 // is invalid, or a key is missing.
-func (t target) open() (model.Model, error) {
+func (t target) open(options modelOptions, log *slog.Logger) (model.Model, error) {
 	switch t.provider {
 	case providerOpenAI:
 		key, err := t.key(openaiKey)
 		if err != nil {
 			return nil, err
 		}
-		return openai.New(openai.Config{Name: t.name, Key: key, BaseURL: t.base})
+		return openai.New(options.openaiConfig(openai.Config{Name: t.name, Key: key, BaseURL: t.base, Log: log}))
 	case providerAnthropic:
 		key, err := t.key(anthropicKey)
 		if err != nil {
 			return nil, err
 		}
-		return anthropic.New(anthropic.Config{Name: t.name, Key: key, BaseURL: t.base, Prefill: t.prefills()})
+		return anthropic.New(options.anthropicConfig(anthropic.Config{Name: t.name, Key: key, BaseURL: t.base, Prefill: t.prefills(), Log: log}))
 	}
 	return load(t.name)
 }

@@ -69,7 +69,7 @@ func TestProviderTried(t *testing.T) {
 	} {
 		t.Setenv(openaiKey, c.key)
 		t.Setenv(anthropicKey, c.key)
-		got, err := testModel(t.Context(), c.name, known)
+		got, err := testModel(t.Context(), c.name, nil, known)
 		if err != nil || got.Result != c.want || got.Model != c.name {
 			t.Errorf("%s with %q: got %+v, %v, want %s", c.name, c.key, got, err, c.want)
 			continue
@@ -93,7 +93,7 @@ func TestProviderTried(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", "small", "other:small", "scripted:none.yaml"} {
-		if got, err := testModel(t.Context(), name, known); !errors.Is(err, perdure.Invalid) {
+		if got, err := testModel(t.Context(), name, nil, known); !errors.Is(err, perdure.Invalid) {
 			t.Errorf("%q: got %+v, %v, want it Invalid", name, got, err)
 		}
 	}

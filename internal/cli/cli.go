@@ -50,9 +50,9 @@ type Dependencies struct {
 	Log func(LogStyle) *slog.Logger
 	// Open opens an engine.
 	Open func(context.Context, OpenOptions) (Engine, error)
-	// TestModel sends a minimal request to a model. Invalid: the name matches no model of this
-	// build, or its script cannot be read.
-	TestModel func(ctx context.Context, name string) (ModelTest, error)
+	// TestModel sends a minimal request to a model with options as in Opening. Invalid: the name
+	// matches no model of this build, its script cannot be read, or an option is wrong.
+	TestModel func(ctx context.Context, name string, options []string) (ModelTest, error)
 	// SameDatabase reports whether two URLs lead to the same database. It returns false when that
 	// cannot be determined.
 	SameDatabase func(ctx context.Context, one, other string) bool
@@ -160,6 +160,8 @@ type flags struct {
 	NoInput    bool   `help:"Never prompt, and never wait for input."`
 	Profile    string `help:"Use this profile of the configuration files." placeholder:"NAME" env:"PERDURE_PROFILE"`
 	Verbose    bool   `help:"Log internal activity to stderr."`
+
+	ModelOption []string `name:"model-option" help:"Change how models are asked: NAME=VALUE, or PROVIDER.NAME=VALUE for one provider, for instance first_token_timeout=20m or openai.stream_options=false. Repeatable. It applies to the process that calls the model. See docs/how-to/use-your-model.md." placeholder:"OPTION" env:"PERDURE_MODEL_OPTIONS"`
 
 	StopTimeout time.Duration `name:"stop-timeout" help:"Maximum time for a clean stop after Ctrl-C or SIGTERM. After it the process exits, and the next start continues unfinished work. A second signal exits at once." placeholder:"DURATION" env:"PERDURE_STOP_TIMEOUT" default:"10s"`
 }
@@ -424,7 +426,7 @@ func (a *app) read(ctx context.Context, fn func(Engine) error) error {
 
 // with opens an engine, runs fn, and closes it.
 func (a *app) with(ctx context.Context, o OpenOptions, fn func(Engine) error) error {
-	o.Log, o.StopTime = a.log, a.flags.StopTimeout
+	o.Log, o.StopTime, o.ModelOptions = a.log, a.flags.StopTimeout, a.flags.ModelOption
 	o.Dir, o.Database, o.Server = a.store()
 	if o.Dir == "" && o.Server == "" && o.Access != ToolsOnly {
 		return usageError("there is no default data directory, because this user has no home directory",

@@ -150,3 +150,6 @@ func (d console) MCP() mcp.Operations { return d.Dependencies.MCP }
 func (d console) Streams() (io.Reader, io.Writer) { return d.stdin, d.Stdout }
 
 func (d console) StopTime() time.Duration { return d.flags.StopTimeout }
+
+// ModelOptions returns the values of --model-option.
+func (d console) ModelOptions() []string { return d.flags.ModelOption }

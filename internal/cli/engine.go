@@ -44,6 +44,7 @@ type OpenOptions struct {
 	Disclosure   string        // how much detail webhooks receive; empty: standard
 	Retention    Retention     // of ended tasks; 0: no task is removed
 	AskModels    bool          // turns continue; false: no model is called, and running work is only brought to its end
+	ModelOptions []string      // how models are asked, NAME=VALUE or PROVIDER.NAME=VALUE
 	StopTime     time.Duration // limit of the stop, in which calls settle and connections end; 0: 10 s
 	Log          *slog.Logger
 	Known        *redact.Set // receives the secrets that Log must mask; nil: none

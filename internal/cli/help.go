@@ -40,6 +40,8 @@ PERDURE_SANDBOX  sandbox of commands, like --sandbox of run and serve
 PERDURE_SHELL_DEADLINE  default deadline of commands
 PERDURE_PROFILE  profile of the configuration files, like --profile
 PERDURE_STOP_TIMEOUT  maximum time for a stop, like --stop-timeout
+PERDURE_MODEL_OPTIONS  how models are asked, separated by commas, like
+                 --model-option
 PERDURE_TASKS_RETENTION  how long run and serve keep ended tasks, like
                  --retention
 PERDURE_PRICES   file with your own model prices, which override the built-in ones

@@ -74,7 +74,7 @@ func (c *providerTest) Run(ctx context.Context, a *app) error {
 	if err := asks.checkBaseURL(); err != nil {
 		return err
 	}
-	trial, err := a.TestModel(ctx, asks.modelName())
+	trial, err := a.TestModel(ctx, asks.modelName(), a.flags.ModelOption)
 	if err != nil {
 		return asks.checkModelFlag(err)
 	}

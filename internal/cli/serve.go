@@ -30,6 +30,7 @@ type ServeOptions struct {
 	Rate         int           // requests per second of each token; 0: unlimited
 	Traces       string        // URL of the collector of spans (OTLP over HTTP); empty: no spans are sent
 	TraceContent bool          // spans contain prompts, answers, arguments and results
+	ModelOptions []string      // as in Opening
 	StopTime     time.Duration // as in Opening
 	Log          *slog.Logger
 	SampleStores *redact.Set // as in Opening
@@ -93,7 +94,8 @@ func (c *serveCommand) Run(ctx context.Context, a *app) error {
 	}
 	a.stopCode.Store(exitOK) // a stop by signal is a success
 	err = a.Serve(ctx, ServeOptions{
-		StopTime: a.flags.StopTimeout, Dir: a.flags.Data, Database: a.flags.Database, Addr: c.Addr, Expose: c.Expose,
+		ModelOptions: a.flags.ModelOption, StopTime: a.flags.StopTimeout, Dir: a.flags.Data, Database: a.flags.Database,
+		Addr: c.Addr, Expose: c.Expose,
 		AllowShell: c.AllowShell, Sandbox: sandbox, Disclosure: c.Disclosure,
 		Ask: c.Ask, Deny: c.Deny, MCP: c.MCPTool, AskUntrusted: c.AskUntrusted, Retention: a.retention(c.Retention),
 		Rate: c.Rate, URL: public, Log: a.log,

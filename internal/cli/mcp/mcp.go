@@ -22,6 +22,7 @@ type ServeOptions struct {
 	Dir, Database, Server string // as in cli.Opening
 	Tools                 []string
 	SoftBudget            time.Duration
+	ModelOptions          []string      // how models are asked
 	StopTime              time.Duration // limit of the stop
 	In                    io.Reader
 	Out                   io.Writer
@@ -104,6 +105,8 @@ type Console interface {
 	MCP() Operations
 	// StopTime returns how long a stop may take after a signal.
 	StopTime() time.Duration
+	// ModelOptions returns how models are asked.
+	ModelOptions() []string
 }
 
 // Commands are the verbs of mcp.
@@ -126,7 +129,7 @@ func (c *Serve) Run(ctx context.Context, d Console) error {
 	dir, database, server := d.Store()
 	in, out := d.Streams()
 	return d.MCP().Serve(ctx, ServeOptions{Dir: dir, Database: database, Server: server, Tools: c.Tool,
-		SoftBudget: c.SoftBudget, StopTime: d.StopTime(), In: in, Out: out})
+		SoftBudget: c.SoftBudget, ModelOptions: d.ModelOptions(), StopTime: d.StopTime(), In: in, Out: out})
 }
 
 // Proxy runs between a client and a server.
