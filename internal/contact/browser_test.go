@@ -54,10 +54,10 @@ func browserPeers(t *testing.T, url string) []peer {
 			},
 			env: func(*home) map[string]string { return map[string]string{"CHROME_DEVTOOLS_MCP_NO_UPDATE_CHECKS": "1"} },
 			calls: func(*home) []expected {
-				return []expected{
+				return []expected{ // page 1 is an empty one
 					{tool: "new_page", args: map[string]any{"url": url}, text: url},
-					{tool: "take_snapshot", args: map[string]any{}, text: "A page of our own"},
-					{tool: "take_screenshot", args: map[string]any{}, picture: "image/png"},
+					{tool: "take_snapshot", args: map[string]any{"pageId": 2}, text: "A page of our own"},
+					{tool: "take_screenshot", args: map[string]any{"pageId": 2}, picture: "image/png"},
 				}
 			}},
 	}

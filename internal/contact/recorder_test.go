@@ -50,6 +50,7 @@ const (
 )
 
 // holdFile returns the file that makes a recorder hold back the answers of calls while it exists.
+// All other lines pass.
 func holdFile(path string) string { return path + ".hold" }
 
 // record runs a server between its standard streams and ours, and returns its exit code.
@@ -78,16 +79,28 @@ func record(path string, command []string) int {
 		})
 		_ = in.Close()
 	}()
+	var held sync.WaitGroup
+	var writing sync.Mutex
+	pass := func(text []byte) {
+		writing.Lock()
+		defer writing.Unlock()
+		_, _ = os.Stdout.Write(text) // a client that ended closes our input
+	}
 	eachLine(out, func(text []byte) {
 		log.add(fromServer, string(text))
-		if calls.answers(text) && exists(holdFile(path)) {
+		if !calls.answers(text) || !exists(holdFile(path)) {
+			pass(text)
+			return
+		}
+		held.Go(func() {
 			log.add(fromRecorder, "held")
 			for exists(holdFile(path)) {
 				<-time.After(10 * time.Millisecond)
 			}
-		}
-		_, _ = os.Stdout.Write(text) // a client that ended closes our input
+			pass(text)
+		})
 	})
+	held.Wait()
 	err = server.Wait()
 	var exited *exec.ExitError
 	if errors.As(err, &exited) && exited.ExitCode() > 0 {
