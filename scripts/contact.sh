@@ -30,8 +30,9 @@ try() {
 }
 go build -o "$PERDURE_CONTACT_BINARY" ./cmd/perdure
 try "programs of other authors" go test -tags contact -count=1 -parallel=2 -timeout=40m ./internal/contact
-try "fixtures of models, MCP servers and commands" go test -count=1 ./tool/mcptool ./model/openai ./model/anthropic ./tool/shell
-try "fixtures of the whole program" go test -count=1 -run "$(cat internal/contact/testdata/program-tests)" ./cmd/perdure
+try "fixtures of models, MCP servers and commands" go test -count=1 ./tool ./tool/core ./tool/mcptool ./tool/shell ./model/... ./internal/tool... \
+	./internal/model... ./internal/supervise ./internal/sandbox
+try "fixtures of the whole program" go test -count=1 -run '^Test(MCP|MissingServer|UnusedServers|DoctorNames|ServeDoesNotWait|StartupTimeout|StrictVendors|ModelOptions)' ./cmd/perdure
 if [[ -s $PERDURE_CONTACT_TABLE ]]; then
 	step "what each program needed:"
 	cat "$PERDURE_CONTACT_TABLE"

@@ -7,8 +7,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,23 +23,29 @@ type call struct {
 }
 
 // chatServer is a Chat Completions server that asks for calls one after another, and then says that
-// it is done. Which call is next follows from the request alone.
+// it is done. Which call is next follows from the messages of the request. Before all others it
+// loads the schemas of those tools that the first request describes without one.
 type chatServer struct {
 	url    string
 	calls  []call
 	before func(step int) // runs before a reply; nil: nothing does
 
 	mu       sync.Mutex
+	loads    []call        // guarded by mu
 	requests []chatRequest // guarded by mu
 }
+
+// loadTool is the tool that returns schemas.
+const loadTool = "load_tool"
 
 // chatRequest is a request, with what these tests read of it.
 type chatRequest struct {
 	Messages []chatMessage `json:"messages"`
 	Tools    []struct {
 		Function struct {
-			Name       string `json:"name"`
-			Parameters struct {
+			Name        string `json:"name"`
+			Description string `json:"description"`
+			Parameters  struct {
 				Properties map[string]json.RawMessage `json:"properties"`
 			} `json:"parameters"`
 		} `json:"function"`
@@ -82,9 +90,7 @@ func (s *chatServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			step++
 		}
 	}
-	s.mu.Lock()
-	s.requests = append(s.requests, asked)
-	s.mu.Unlock()
+	calls := s.plan(asked)
 	if s.before != nil {
 		s.before(step)
 	}
@@ -94,8 +100,8 @@ func (s *chatServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			"choices": []any{map[string]any{"index": 0, "delta": delta, "finish_reason": finish}}}) // these values always encode
 		fmt.Fprintf(w, "data: %s\n\n", text)
 	}
-	if step < len(s.calls) {
-		next := s.calls[step]
+	if step < len(calls) {
+		next := calls[step]
 		args, _ := json.Marshal(next.args) // likewise
 		send(map[string]any{"role": "assistant", "content": nil, "tool_calls": []any{map[string]any{"index": 0, "id": fmt.Sprintf("call_%d", step),
 			"type": "function", "function": map[string]any{"name": next.tool, "arguments": string(args)}}}}, nil)
@@ -105,6 +111,32 @@ func (s *chatServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		send(map[string]any{}, "stop")
 	}
 	fmt.Fprint(w, "data: [DONE]\n\n")
+}
+
+// plan notes a request, and returns all calls in their order.
+func (s *chatServer) plan(asked chatRequest) []call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.requests) == 0 {
+		for _, c := range s.calls {
+			load := call{loadTool, map[string]string{"name": c.tool}}
+			if asked.deferred(c.tool) && !slices.ContainsFunc(s.loads, func(l call) bool { return maps.Equal(l.args.(map[string]string), load.args.(map[string]string)) }) {
+				s.loads = append(s.loads, load)
+			}
+		}
+	}
+	s.requests = append(s.requests, asked)
+	return append(slices.Clone(s.loads), s.calls...)
+}
+
+// deferred reports whether a tool is described without its schema, which the model loads first.
+func (r chatRequest) deferred(name string) bool {
+	for _, tool := range r.Tools {
+		if tool.Function.Name == name {
+			return len(tool.Function.Parameters.Properties) == 0 && strings.Contains(tool.Function.Description, loadTool)
+		}
+	}
+	return false
 }
 
 // last returns the last request.

@@ -68,19 +68,26 @@ func throughConfiguration(t *testing.T, p peer, seen *row) {
 	if ran.code != 0 || !strings.Contains(ran.stdout, "All is done.") {
 		t.Errorf("run: %s", ran)
 	}
-	right := 0
+	right, loads, end := 0, len(model.loads), model.last(t)
 	for i, c := range calls {
-		if why := c.wrong(model.last(t).answer(i)); why != "" {
+		if why := c.wrong(end.answer(loads + i)); why != "" {
 			t.Errorf("call %d, %s: %s", i, c.label(), why)
 			continue
 		}
 		right++
 	}
 	seen.called = fmt.Sprintf("%d of %d as expected", right, len(calls))
-	if states := h.callStates(); len(states) != len(calls) || slices.ContainsFunc(states, func(s string) bool { return s != "settled" }) {
+	if states := h.callStates(); len(states) != loads+len(calls) || slices.ContainsFunc(states, func(s string) bool { return s != "settled" }) {
 		t.Errorf("the calls are %v", states)
 	}
-	checkShown(t, p, f, model.last(t))
+	checkShown(t, p, f, end)
+	for i, load := range model.loads {
+		text, _ := end.answer(i)
+		checkLoaded(t, p, f, load.args.(map[string]string)["name"], text)
+	}
+	if loads > 0 {
+		seen.quirks += "; so many tools that schemas are loaded on demand"
+	}
 }
 
 // wrong says what is wrong with the result of a call as the model reads it; empty: nothing.
@@ -115,11 +122,28 @@ func checkShown(t *testing.T, p peer, f facts, request chatRequest) {
 		properties, ok := shown[p.modelName(name)]
 		if !ok {
 			t.Errorf("the model does not see the tool %s", name)
+		}
+		if !ok || request.deferred(p.modelName(name)) {
 			continue
 		}
 		want, got := slices.Sorted(maps.Keys(listed.InputSchema.Properties)), slices.Sorted(maps.Keys(properties))
 		if !slices.Equal(want, got) {
 			t.Errorf("of %s the model sees the properties %q, and the server lists %q", name, got, want)
+		}
+	}
+}
+
+// checkLoaded compares a schema that the model loaded with what the server lists.
+func checkLoaded(t *testing.T, p peer, f facts, name, text string) {
+	t.Helper()
+	for listed, definition := range f.names() {
+		if p.modelName(listed) != name {
+			continue
+		}
+		for property := range definition.InputSchema.Properties {
+			if !strings.Contains(text, fmt.Sprintf("%q:", property)) {
+				t.Errorf("the loaded schema of %s has no %s: %.500s", name, property, text)
+			}
 		}
 	}
 }
