@@ -32,7 +32,10 @@ type expected struct {
 const onePixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
 
 // peers are servers that need no network and no key.
-func peers() []peer {
+func peers() []peer { return append(referencePeers(), otherPeers()...) }
+
+// referencePeers are those of the protocol's own project.
+func referencePeers() []peer {
 	return []peer{
 		{name: "files", module: "@modelcontextprotocol/server-filesystem", script: "dist/index.js",
 			args: func(h *home) []string { return []string{h.work} },
@@ -85,6 +88,12 @@ func peers() []peer {
 					{tool: "sequentialthinking", args: thought(2), text: "thoughtHistoryLength"},
 				}
 			}},
+	}
+}
+
+// otherPeers are those of other authors.
+func otherPeers() []peer {
+	return []peer{
 		{name: "git", module: "@cyanheads/git-mcp-server", script: "dist/index.js",
 			env: func(h *home) map[string]string {
 				return map[string]string{"MCP_TRANSPORT_TYPE": "stdio", "LOGS_DIR": h.dir, "GIT_SIGN_COMMITS": "false"}

@@ -83,7 +83,11 @@ func throughConfiguration(t *testing.T, p peer, seen *row) {
 	checkShown(t, p, f, end)
 	for i, load := range model.loads {
 		text, _ := end.answer(i)
-		checkLoaded(t, p, f, load.args.(map[string]string)["name"], text)
+		for name, listed := range f.names() {
+			if p.modelName(name) == load.args.(map[string]string)["name"] {
+				checkLoaded(t, listed, text)
+			}
+		}
 	}
 	if loads > 0 {
 		seen.quirks += "; so many tools that schemas are loaded on demand"
@@ -134,16 +138,11 @@ func checkShown(t *testing.T, p peer, f facts, request chatRequest) {
 }
 
 // checkLoaded compares a schema that the model loaded with what the server lists.
-func checkLoaded(t *testing.T, p peer, f facts, name, text string) {
+func checkLoaded(t *testing.T, listed definition, text string) {
 	t.Helper()
-	for listed, definition := range f.names() {
-		if p.modelName(listed) != name {
-			continue
-		}
-		for property := range definition.InputSchema.Properties {
-			if !strings.Contains(text, fmt.Sprintf("%q:", property)) {
-				t.Errorf("the loaded schema of %s has no %s: %.500s", name, property, text)
-			}
+	for property := range listed.InputSchema.Properties {
+		if !strings.Contains(text, fmt.Sprintf("%q:", property)) {
+			t.Errorf("the loaded schema of %s has no %s: %.500s", listed.Name, property, text)
 		}
 	}
 }
