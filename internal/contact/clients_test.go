@@ -81,7 +81,7 @@ func TestClients(t *testing.T) {
 			seen.protocol, seen.tools, seen.kinds = "its stream parser, against the recorded streams", "none", "text, calls, finish, usage"
 			seen.called = fmt.Sprintf("%d streams read alike, %d differently on purpose", same, len(wire.differs))
 			seen.quirks = strings.Join(slices.Sorted(maps.Keys(wire.differs)), ", ") + " differ"
-			seen.killed = "nothing to kill"
+			seen.killed, seen.died = "no proxy", "nothing to kill"
 		})
 	}
 }

@@ -44,7 +44,8 @@ func TestDisconnects(t *testing.T) {
 		t.Run(wire, func(t *testing.T) {
 			t.Parallel()
 			seen := newRow("@copilotkit/aimock as "+wire, version)
-			seen.protocol, seen.tools, seen.kinds, seen.killed = "streams that break off", "bash", "text, calls", "nothing to kill"
+			seen.protocol, seen.tools, seen.kinds = "streams that break off", "bash", "text, calls"
+			seen.killed, seen.died = "no proxy", "its connections break instead"
 			ends := 0
 			for _, at := range all {
 				if t.Run(fmt.Sprint(at), func(t *testing.T) { tryDisconnects(t, wire, at) }) {

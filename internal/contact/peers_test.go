@@ -109,9 +109,10 @@ func otherPeers() []peer {
 		{name: "eslint", module: "@eslint/mcp", script: "src/mcp-cli.js",
 			calls: func(h *home) []expected {
 				h.write("eslint.config.mjs", "export default [{rules: {\"no-var\": \"error\"}}]\n")
-				path := h.write("old.js", "var a = 1\n")
-				lint := expected{tool: "lint-files", args: map[string]any{"filePaths": []any{path}}, text: "no-var"}
-				return []expected{lint, lint}
+				lint := func(name string) expected {
+					return expected{tool: "lint-files", args: map[string]any{"filePaths": []any{h.write(name, "var a = 1\n")}}, text: "no-var"}
+				}
+				return []expected{lint("old.js"), lint("older.js")}
 			}},
 		{name: "time", module: "time-mcp", script: "dist/index.js",
 			calls: func(*home) []expected {

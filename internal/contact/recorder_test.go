@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -244,6 +245,23 @@ func (r *recording) hold() {
 func (r *recording) release() {
 	if err := os.Remove(holdFile(r.path)); err != nil {
 		r.t.Error(err)
+	}
+}
+
+// kill is kill -9 of the last server, with its recorder.
+func (r *recording) kill() {
+	r.t.Helper()
+	id := 0
+	for _, l := range r.lines() {
+		if n, err := strconv.Atoi(l.Text); l.From == fromRecorder && err == nil {
+			id = n
+		}
+	}
+	if id == 0 {
+		r.t.Fatal("no recorder runs")
+	}
+	if err := syscall.Kill(-id, syscall.SIGKILL); err != nil { // each server has a process group of its own
+		r.t.Fatal(err)
 	}
 }
 

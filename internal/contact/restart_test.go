@@ -113,7 +113,7 @@ func tryRestart(t *testing.T, p httpPeer) {
 		t.Errorf("the calls are %v", states)
 	}
 	if !t.Failed() {
-		seen.called, seen.killed = "2 of 2 as expected", "of the server between two calls: both have results"
+		seen.called, seen.killed, seen.died = "2 of 2 as expected", "not tried", "between two calls: both have results"
 	}
 }
 

@@ -6,13 +6,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -127,18 +125,25 @@ func (o output) String() string {
 // perdure runs the program under test, and waits for its end.
 func (h *home) perdure(args ...string) output {
 	h.t.Helper()
+	return h.start(args...)()
+}
+
+// start starts the program under test. The function that it returns waits for its end.
+func (h *home) start(args ...string) (wait func() output) {
+	h.t.Helper()
 	ctx, cancel := context.WithTimeout(h.t.Context(), waitTime)
-	defer cancel()
 	var out, errs bytes.Buffer
 	command := exec.CommandContext(ctx, perdureProgram(h.t), append([]string{"--data", h.data}, args...)...)
 	command.Env, command.Dir, command.Stdout, command.Stderr = h.env, h.work, &out, &errs
 	command.WaitDelay = time.Second
-	err := command.Run()
-	var exited *exec.ExitError
-	if err != nil && !errors.As(err, &exited) && ctx.Err() == nil {
-		h.t.Fatalf("perdure %s: %v", strings.Join(args, " "), err)
+	if err := command.Start(); err != nil {
+		h.t.Fatal(err)
 	}
-	return output{out.String(), errs.String(), command.ProcessState.ExitCode()}
+	return func() output {
+		defer cancel()
+		_ = command.Wait() // the exit code says it
+		return output{out.String(), errs.String(), command.ProcessState.ExitCode()}
+	}
 }
 
 // callStates returns the state of every call of the last session.

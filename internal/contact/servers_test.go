@@ -33,6 +33,7 @@ func tryPeer(t *testing.T, p peer) {
 	seen := newRow(p.module, version)
 	t.Run("mcp.json", func(t *testing.T) { throughConfiguration(t, p, seen) })
 	t.Run("proxy", func(t *testing.T) { behindProxy(t, p, seen) })
+	t.Run("death", func(t *testing.T) { diesInCall(t, p, seen) })
 }
 
 // throughConfiguration lists the tools with mcp test, and lets a model call some of them.
@@ -191,6 +192,40 @@ func behindProxy(t *testing.T, p peer, seen *row) {
 	c.leave()
 	if !t.Failed() {
 		seen.killed = "the next proxy has the result of " + last.tool + "; one call"
+	}
+}
+
+// diesInCall kills the server itself after it has done the work of a call and before its answer
+// arrived: the outcome is unknown, and the next call has a server again.
+func diesInCall(t *testing.T, p peer, seen *row) {
+	h := newHome(t)
+	rec := newRecording(t, h)
+	words, env := rec.command(p.command(t, h))
+	h.server(p.name, map[string]any{"command": words[0], "args": words[1:], "env": p.environment(h, env)})
+	calls := p.calls(h)
+	last, next := calls[len(calls)-1], calls[0]
+	model := newChatServer(t, nil, call{p.modelName(last.tool), last.args}, call{p.modelName(next.tool), next.args})
+
+	rec.hold()
+	wait := h.start("run", "--model", "openai:m", "--base-url", model.url, "--capability", "mcp_"+p.name, "go")
+	rec.await("the answer of "+last.label(), func(l line) bool { return l.From == fromRecorder && l.Text == "held" })
+	rec.kill()
+	rec.release()
+	ran := wait()
+
+	loads, end := len(model.loads), model.last(t)
+	states := h.callStates()
+	if want := append(slices.Repeat([]string{"settled"}, loads), "unknown", "settled"); !slices.Equal(states, want) {
+		t.Errorf("the calls are %v, want %v; %s", states, want, ran)
+	}
+	if why := next.wrong(end.answer(loads + 1)); why != "" {
+		t.Errorf("the next call, %s: %s", next.label(), why)
+	}
+	if n := rec.calls(last.tool); last.tool != next.tool && n != 1 {
+		t.Errorf("the server was called %d times", n)
+	}
+	if !t.Failed() {
+		seen.died = "the outcome of " + last.tool + " is unknown; the next call has a new server"
 	}
 }
 

@@ -19,7 +19,8 @@ type row struct {
 	program, version string
 	protocol, tools  string
 	kinds, quirks    string
-	called, killed   string
+	called           string
+	killed, died     string // kill -9 of the proxy, and of the server
 }
 
 // table has the rows of all tests.
@@ -51,7 +52,7 @@ func writeTable() error {
 		fmt.Fprintf(&text, "%s %s\n", r.program, r.version)
 		for _, field := range []struct{ name, value string }{
 			{"protocol", r.protocol}, {"tools", r.tools}, {"results", r.kinds}, {"seen", r.quirks}, {"calls", r.called},
-			{"kill -9", r.killed},
+			{"proxy -9", r.killed}, {"server -9", r.died},
 		} {
 			fmt.Fprintf(&text, "  %-9s %s\n", field.name, cmp.Or(field.value, "not reached"))
 		}
