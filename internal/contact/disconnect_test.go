@@ -23,21 +23,73 @@ const (
 	lastWords  = "It is written down, once and for all."
 )
 
-// cuts says after how many events a connection breaks, once for each number: in the step that calls
-// the tool, and in the last one.
-type cuts struct{ first, last []int }
+// cuts says how many events arrive before a connection breaks, once for each number: in the step
+// that calls the tool, and in the last one. A turn may lose one answer of a step after its text has
+// arrived, and more before.
+type cuts struct {
+	first, last []int
+	silent      bool // the first answer has no text
+	whole       bool // the answers are complete then, so they are not asked for again
+}
 
-// disconnects returns where the connections break: before the text and in it, between text and
-// call, in the arguments, and before the finish.
+// String names a test.
+func (at cuts) String() string {
+	name := fmt.Sprint(at.first, at.last)
+	if at.silent {
+		name += " silent"
+	}
+	if at.whole {
+		name += " whole"
+	}
+	return name
+}
+
+// disconnects returns where the connections break: before anything, in the text, in the arguments of
+// the call, before the finish, and between the finish and the end.
 func disconnects() map[string][]cuts {
 	return map[string][]cuts{
-		"openai":    {{[]int{1, 3}, []int{1, 4}}, {[]int{5, 6}, []int{2, 6}}, {[]int{7, 9}, []int{3, 5}}, {[]int{8, 10}, []int{4, 6}}},
-		"anthropic": {{[]int{1, 4}, []int{1, 3}}, {[]int{6, 7}, []int{2, 5}}, {[]int{9, 12}, []int{6, 7}}, {[]int{11, 13}, []int{4, 8}}},
+		"openai": {
+			{first: []int{0, 1, 3}, last: []int{0, 4}}, {first: []int{1, 6}, last: []int{1, 6}}, {first: []int{10}, last: []int{2}},
+			{first: []int{1, 3, 6}, last: []int{0, 1}, silent: true},
+		},
+		"anthropic": {
+			{first: []int{0, 2, 4}, last: []int{0, 3}}, {first: []int{1, 9}, last: []int{2, 7}}, {first: []int{13}, last: []int{8}},
+			{first: []int{1, 3, 8}, last: []int{0, 1}, silent: true}, {first: []int{14}, last: []int{9}, whole: true},
+		},
 	}
 }
 
+// pieceChars is the size of the pieces of the mock.
+const pieceChars = 8
+
+// answers returns the texts that the journal has in the end: of each step the beginning that
+// arrived, if any, and then the whole.
+func (at cuts) answers(wire string) (texts []string) {
+	before := map[string]int{"openai": 1, "anthropic": 2}[wire] // events before the text
+	for step, breaks := range [][]int{at.first, at.last} {
+		words := at.words(step)
+		arrived := min(pieceChars*max(breaks[len(breaks)-1]-before, 0), len(words))
+		if arrived > 0 && !at.whole {
+			texts = append(texts, "interrupted: "+words[:arrived])
+		}
+		texts = append(texts, words)
+	}
+	return texts
+}
+
+// words returns the text of a step.
+func (at cuts) words(step int) string {
+	switch {
+	case step == 1:
+		return lastWords
+	case at.silent:
+		return ""
+	}
+	return firstWords
+}
+
 // TestDisconnects lets a mock of providers break its connections at many places of a two-step tool
-// loop, on both wires: the turn ends, the tool ran once, and no text is doubled.
+// loop, on both wires: the turn ends, the tool ran once, and each whole text is there once.
 func TestDisconnects(t *testing.T) {
 	_, version := module(t, "@copilotkit/aimock")
 	for wire, all := range disconnects() {
@@ -70,7 +122,7 @@ func tryDisconnects(t *testing.T, wire string, at cuts) {
 
 	ran := h.perdure("run", "--model", wire+":some-model", "--base-url", base, "--allow-shell", "--workspace", h.work, "go")
 
-	if ran.code != 0 || strings.Count(ran.stdout, lastWords) != 1 {
+	if ran.code != 0 || !strings.HasSuffix(strings.TrimSpace(ran.stdout), lastWords) {
 		t.Errorf("run: %s", ran)
 	}
 	if effect, err := os.ReadFile(filepath.Join(h.work, "effects")); string(effect) != "once\n" {
@@ -79,44 +131,52 @@ func tryDisconnects(t *testing.T, wire string, at cuts) {
 	if states := h.callStates(); !slices.Equal(states, []string{"settled"}) {
 		t.Errorf("the calls are %v", states)
 	}
-	if texts := h.answers(); !slices.Equal(texts, []string{firstWords, lastWords}) {
-		t.Errorf("the answers are %q", texts)
+	if texts, want := h.answers(), at.answers(wire); !slices.Equal(texts, want) {
+		t.Errorf("the answers are %q, want %q", texts, want)
 	}
 	asked, broken := requestsOf(t, url)
-	if want := len(at.first) + len(at.last); broken != want || asked != want+2 {
-		t.Errorf("the mock was asked %d times and broke off %d times, want %d and %d", asked, broken, want+2, want)
+	breaks := len(at.first) + len(at.last)
+	want := breaks + 2
+	if at.whole {
+		want = 2
+	}
+	if broken != breaks || asked != want {
+		t.Errorf("the mock was asked %d times and broke off %d times, want %d and %d", asked, broken, want, breaks)
 	}
 }
 
-// disconnecting returns the fixtures of the mock.
-func disconnecting(at cuts) map[string]any {
-	command := map[string]any{"name": "bash", "arguments": map[string]any{"command": "echo once >> effects"}}
-	answers := []map[string]any{
-		{"content": firstWords, "toolCalls": []any{command}},
-		{"content": lastWords},
-	}
-	var fixtures []any
-	for step, answer := range answers {
-		breaks := [][]int{at.first, at.last}[step]
+// disconnecting returns the answers of the mock.
+func disconnecting(at cuts) []map[string]any {
+	command := map[string]any{"name": "bash", "arguments": `{"command":"echo once >> effects"}`}
+	var answers []map[string]any
+	for step, breaks := range [][]int{at.first, at.last} {
+		response := map[string]any{"content": at.words(step)}
+		switch {
+		case step == 0 && at.silent:
+			response = map[string]any{"toolCalls": []any{command}}
+		case step == 0:
+			response["toolCalls"] = []any{command}
+		}
 		for n := range len(breaks) + 1 {
-			fixture := map[string]any{"match": map[string]any{"hasToolResult": step == 1, "sequenceIndex": n}, "response": answer, "chunkSize": 8}
+			answer := map[string]any{"step": step, "index": n, "response": response, "chunkSize": pieceChars,
+				"latency": 5} // ms, so that each event leaves before the next one
 			if n < len(breaks) {
-				fixture["truncateAfterChunks"] = breaks[n]
+				answer["truncateAfterChunks"] = breaks[n] + 1 // the event at which it breaks is lost
 			}
-			fixtures = append(fixtures, fixture)
+			answers = append(answers, answer)
 		}
 	}
-	return map[string]any{"fixtures": fixtures}
+	return answers
 }
 
-// startMock starts the mock with fixtures, and returns its URL.
-func startMock(t *testing.T, h *home, fixtures map[string]any) string {
+// startMock starts the mock with its answers, and returns its URL.
+func startMock(t *testing.T, h *home, answers []map[string]any) string {
 	t.Helper()
-	text, err := json.Marshal(fixtures)
+	text, err := json.Marshal(answers)
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(h.dir, "fixtures.json")
+	path := filepath.Join(h.dir, "answers.json")
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
