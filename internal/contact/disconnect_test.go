@@ -44,8 +44,8 @@ func (at cuts) String() string {
 	return name
 }
 
-// disconnects returns where the connections break: before anything, in the text, in the arguments of
-// the call, before the finish, and between the finish and the end.
+// disconnects returns where the connections break: before anything, in the text, in the arguments
+// of the call, before the finish, and between the finish and the end.
 func disconnects() map[string][]cuts {
 	return map[string][]cuts{
 		"openai": {
