@@ -65,6 +65,18 @@ need_strace() {
 	step "strace: $(strace --version | head -n 1 | awk '{print $NF}')"
 }
 
+# The sandbox is tried with programs that developers run.
+need_ordinary() {
+	local program
+	[[ $(uname) == Linux ]] || return 0
+	for program in node:nodejs npm:npm /usr/bin/python3:python3 git:git perl:perl; do
+		command -v "${program%%:*}" >/dev/null && continue
+		step "${program%%:*}: missing"
+		bring "the sandbox is tried with it" "${program##*:}"
+	done
+	step "programs for the sandbox: Node $(node --version), $(/usr/bin/python3 --version), $(git --version)"
+}
+
 # The server that the package would start is not wanted: the test starts one of its own.
 need_nginx() {
 	local policy=/usr/sbin/policy-rc.d made= program

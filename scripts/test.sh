@@ -5,8 +5,8 @@
 #
 # It asks nothing and reads no standard input. Files with the build tag soak belong to the second tier, scripts/soak.sh.
 # The race detector watches the packages in which goroutines share memory; it needs a C compiler. The pages of the
-# documents are played with curl, and the store on Postgres is tried on servers that the tests start. The product itself
-# is built and run without any of them.
+# documents are played with curl, the store on Postgres is tried on servers that the tests start, and the sandbox with
+# Node, Python and git. The product itself is built and run without any of them.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 exec </dev/null
@@ -17,6 +17,7 @@ began=$SECONDS
 need_go
 need_c
 need_curl
+need_ordinary
 need_postgres
 # Most tests wait for something else than a processor, so more of them run side by side than there are processors.
 flags=(-shuffle=on -timeout=10m -parallel=4)

@@ -16,12 +16,13 @@ import (
 	"github.com/perdure/perdure/internal/sessionsql"
 	"github.com/perdure/perdure/internal/supervise"
 	"github.com/perdure/perdure/store/sqlite"
+	"github.com/perdure/perdure/tool/shell"
 )
 
 // collectGarbage returns which runs and blobs of a data directory are in use. Where commands cannot
 // run, there are no runs to remove.
 func collectGarbage(string) backup.Garbage {
-	g := backup.Garbage{RunName: runName}
+	g := backup.Garbage{RunName: runName, RemoveHome: supervise.RemoveHome}
 	if runner, err := supervise.New(supervise.Config{}); err == nil {
 		g.RemoveRun = runner.Remove
 	}
@@ -82,6 +83,9 @@ func sessionRemover(dir string, databases *sessionsql.Store, w *workspaces) func
 		}
 		if err != nil {
 			return fmt.Errorf("remove the databases of session %s: %w", id, err)
+		}
+		if err := shell.RemoveHome(filepath.Join(dir, backup.HomeFolder), id); err != nil {
+			return err
 		}
 		w.remove(id)
 		return nil

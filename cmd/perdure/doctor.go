@@ -195,6 +195,11 @@ func checkSandbox() []cli.Check {
 			continue
 		}
 		lacks = append(lacks, part.Part)
+		if part.Part == supervise.ViewPart {
+			checks = append(checks, cli.Check{Name: "sandbox files", Health: cli.HealthWarning, Detail: part.Why,
+				Fix: "permit this user to create user namespaces, or give the container the right to create namespaces; " +
+					"until then commands have no /tmp, no /dev/shm and no local sockets with --sandbox workspace"})
+		}
 		if profile, ok := strings.CutPrefix(part.Part, "profile "); ok {
 			checks = append(checks, cli.Check{Name: "sandbox " + profile, Health: cli.HealthWarning, Detail: part.Why,
 				Fix: "commands cannot run with --sandbox " + profile +

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/backup"
 	"github.com/perdure/perdure/internal/cli"
 	"github.com/perdure/perdure/internal/egress"
 	"github.com/perdure/perdure/internal/sessionfile"
@@ -143,6 +145,10 @@ var (
 	_ tool.Cleaner    = (*sandboxedRunner)(nil)
 )
 
+// sandboxAdvice says what the operator of this program can do about a refusal of the sandbox.
+const sandboxAdvice = "The operator can start perdure run or perdure serve with --sandbox-read {path} to let commands read " +
+	"it, with --workspace for another folder to write to, or with --sandbox none for commands without a sandbox."
+
 // newSandboxedRunner creates bash for a data directory. begin tests the sandbox, not
 // newSandboxedRunner.
 func newSandboxedRunner(data string, c cli.Sandbox, w *workspaces) (*sandboxedRunner, error) {
@@ -153,11 +159,16 @@ func newSandboxedRunner(data string, c cli.Sandbox, w *workspaces) (*sandboxedRu
 	profile := supervise.Profile(c.Profile)
 	profile = cmp.Or(profile, supervise.ProfileWorkspace)
 	runs := filepath.Join(data, runsFolder)
-	s := &sandboxedRunner{config: shell.Config{Runner: runner, RunsDir: runs, Dir: runs, Deadline: c.Deadline}, data: data,
-		isConfined: profile.Confines(), workspaces: w}
+	s := &sandboxedRunner{config: shell.Config{Runner: runner, RunsDir: runs, Dir: runs, Deadline: c.Deadline,
+		EndGrace: c.Grace, Advice: sandboxAdvice}, data: data, isConfined: profile.Confines(), workspaces: w}
+	programs := shell.Programs{}
+	if s.isConfined {
+		programs = shell.UserPrograms(data)
+		s.config.HomesDir, s.config.Env = filepath.Join(data, backup.HomeFolder), programs.Env
+	}
 	under := func(profile supervise.Profile) func() (supervise.Runner, error) {
 		return sync.OnceValues(func() (supervise.Runner, error) {
-			return supervise.New(supervise.Config{Profile: profile, Unsafe: c.Unsafe, Reads: c.Reads})
+			return supervise.New(supervise.Config{Profile: profile, Unsafe: c.Unsafe, Reads: slices.Concat(c.Reads, programs.Reads)})
 		})
 	}
 	s.begin = under(profile)

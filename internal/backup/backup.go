@@ -30,6 +30,7 @@ const (
 	SQLFolder   = "sql"         // databases of sessions: SESSION/NAME.db
 	BlobFolder  = "blobs"       // contents by their SHA-256: a folder of its first two digits, then the whole
 	RunFolder   = "runs"        // of commands; not backed up, since a run belongs to its machine
+	HomeFolder  = "homes"       // of the commands of sessions: HOME and /tmp; not backed up, since programs keep caches there
 	RulesFile   = "egress.json" // the egress rules: without them a restored server would allow more
 	KeyringFile = "keyring"     // the keys of the secrets; backed up only on request
 )

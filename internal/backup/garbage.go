@@ -27,6 +27,8 @@ type Garbage struct {
 	// returns an error for one that is still running. If either is nil, runs are kept.
 	RunName   func(perdure.CallKey) string
 	RemoveRun func(ctx context.Context, dir string) error
+	// RemoveHome removes the directory with HOME and /tmp of a session; nil: they are kept.
+	RemoveHome func(dir string) error
 	// Return unused pages of the database to the disk; no process may use the directory.
 	Vacuum bool
 	DryRun bool             // only report what would be removed
@@ -36,6 +38,7 @@ type Garbage struct {
 // Collected says what was removed, or would be.
 type Collected struct {
 	SQLFolders int      `json:"sql_folders"`
+	Homes      int      `json:"homes"`
 	Runs       int      `json:"runs"`
 	Blobs      int      `json:"blobs"`
 	BlobBytes  int64    `json:"blob_bytes"`
@@ -66,8 +69,9 @@ func (g Garbage) Collect(ctx context.Context) (c Collected, err error) {
 	old := g.Now().Add(-minAge)
 	folders, err := g.oldChildren(SQLFolder, old)
 	runs, runErr := g.oldChildren(RunFolder, old)
+	homes, homeErr := g.homes(old)
 	blobs, blobErr := g.blobFiles(old)
-	if err = errors.Join(err, runErr, blobErr); err != nil {
+	if err = errors.Join(err, runErr, homeErr, blobErr); err != nil {
 		return c, fmt.Errorf("list %s: %w", g.Dir, err)
 	}
 	own, err := g.owned(ctx, blobs)
@@ -77,6 +81,11 @@ func (g Garbage) Collect(ctx context.Context) (c Collected, err error) {
 	for _, name := range folders {
 		if !own.sessions[perdure.SessionID(name)] {
 			g.remove(&c, &c.SQLFolders, func(dir string) error { return os.RemoveAll(dir) }, path.Join(SQLFolder, name))
+		}
+	}
+	for _, name := range homes {
+		if !own.sessions[perdure.SessionID(name)] && g.RemoveHome != nil {
+			g.remove(&c, &c.Homes, g.RemoveHome, path.Join(HomeFolder, name))
 		}
 	}
 	for _, name := range runs {
@@ -158,6 +167,21 @@ func (g Garbage) owned(ctx context.Context, blobs []File) (o ownedData, err erro
 		return nil
 	})
 	return o, err
+}
+
+// homes lists the homes that were created before a time. What commands wrote there is not looked at:
+// it may be much, and as old as they like.
+func (g Garbage) homes(before time.Time) (names []string, err error) {
+	entries, err := os.ReadDir(filepath.Join(g.Dir, HomeFolder))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, entry := range entries {
+		if about, err := entry.Info(); err == nil && entry.IsDir() && about.ModTime().Before(before) {
+			names = append(names, entry.Name())
+		}
+	}
+	return names, err
 }
 
 // oldChildren lists the directories in a folder that were last written before a time, their

@@ -33,6 +33,8 @@ func (p place) litter() {
 	p.file(backup.RunFolder+"/"+runName(perdure.CallKey{Session: deleted, Call: "call_1"})+"-1/started", "")
 	p.file(backup.RunFolder+"/"+runName(perdure.CallKey{Session: deleted, Call: "call_2"})+"-3/started", "")
 	p.file(backup.BlobFolder+"/ab/x.tmp", "half")
+	p.file(backup.HomeFolder+"/"+string(session)+"/home/x", "")
+	p.file(backup.HomeFolder+"/"+string(deleted)+"/home/x", "")
 }
 
 func runName(key perdure.CallKey) string {
@@ -49,6 +51,7 @@ func (p place) collect(g backup.Garbage, later time.Duration) backup.Collected {
 	p.Helper()
 	g.Dir, g.RunName = p.dir, runName
 	g.Now = func() time.Time { return time.Now().Add(later) }
+	g.RemoveHome = os.RemoveAll
 	if g.RemoveRun == nil {
 		g.RemoveRun = func(_ context.Context, dir string) error { return os.RemoveAll(dir) }
 	}
@@ -62,7 +65,7 @@ func (p place) collect(g backup.Garbage, later time.Duration) backup.Collected {
 // tree lists the files of a place outside its database.
 func (p place) tree() (names []string) {
 	p.Helper()
-	for _, folder := range []string{backup.SQLFolder, backup.BlobFolder, backup.RunFolder} {
+	for _, folder := range []string{backup.SQLFolder, backup.BlobFolder, backup.HomeFolder, backup.RunFolder} {
 		err := filepath.WalkDir(filepath.Join(p.dir, folder), func(path string, entry os.DirEntry, err error) error {
 			if err == nil && !entry.IsDir() {
 				name, _ := filepath.Rel(p.dir, path)
@@ -85,11 +88,11 @@ func TestGarbageGoes(t *testing.T) {
 
 	got := p.collect(backup.Garbage{}, 2*time.Hour)
 
-	if diff := cmp.Diff(backup.Collected{SQLFolders: 1, Runs: 2, Blobs: 1, BlobBytes: 9, Partial: 1}, got); diff != "" {
+	if diff := cmp.Diff(backup.Collected{SQLFolders: 1, Homes: 1, Runs: 2, Blobs: 1, BlobBytes: 9, Partial: 1}, got); diff != "" {
 		t.Errorf("collected (-want +got):\n%s", diff)
 	}
 	want := []string{
-		p.blobName("a picture"), backup.RunFolder + "/" + runName(perdure.CallKey{Session: session, Call: "call_1"}) + "-1/started",
+		p.blobName("a picture"), backup.HomeFolder + "/" + string(session) + "/home/x", backup.RunFolder + "/" + runName(perdure.CallKey{Session: session, Call: "call_1"}) + "-1/started",
 		backup.SQLFolder + "/" + string(session) + "/main.db",
 	}
 	if diff := cmp.Diff(want, p.tree()); diff != "" {

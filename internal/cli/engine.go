@@ -57,6 +57,7 @@ type Sandbox struct {
 	Unsafe   bool          // if the machine cannot enforce the profile, commands run anyway
 	Reads    []string      // folders and files that commands may read besides the workspace and the system
 	Deadline time.Duration // of a command whose call sets none; 0: 2 h
+	Grace    time.Duration // from SIGTERM to SIGKILL at a command's timeout, and for what it leaves behind; 0: 2 s
 }
 
 // sandboxFlags are the sandbox flags of the commands that run tools.
@@ -66,11 +67,12 @@ type sandboxFlags struct {
 	Unsafe  bool     `name:"unsafe-sandbox" help:"If this machine cannot fully enforce the sandbox, run commands with what it can enforce."`
 
 	Deadline time.Duration `name:"shell-deadline" help:"Default deadline of commands, for instance 8h. Default: 2h, or PERDURE_SHELL_DEADLINE." placeholder:"DURATION"`
+	Grace    time.Duration `name:"shell-grace" help:"Time that a command has to stop by itself at its timeout, before it is killed; also what it leaves behind. Default: 2s." placeholder:"DURATION"`
 }
 
 // sandbox returns the sandbox that the flags describe.
 func (f sandboxFlags) sandbox() Sandbox {
-	return Sandbox{Profile: f.Sandbox, Unsafe: f.Unsafe, Reads: f.Read, Deadline: f.Deadline}
+	return Sandbox{Profile: f.Sandbox, Unsafe: f.Unsafe, Reads: f.Read, Deadline: f.Deadline, Grace: f.Grace}
 }
 
 // sandbox fills in an empty profile and deadline from the environment. It also serves commands
@@ -93,6 +95,10 @@ func (a *app) sandbox(s Sandbox) (Sandbox, error) {
 	if s.Deadline < 0 {
 		return s, usageError("--shell-deadline is "+s.Deadline.String(),
 			"give a duration greater than 0, for instance 8h, or omit the flag for 2h")
+	}
+	if s.Grace < 0 {
+		return s, usageError("--shell-grace is "+s.Grace.String(),
+			"give a duration greater than 0, for instance 5s, or omit the flag for 2s")
 	}
 	return s, nil
 }

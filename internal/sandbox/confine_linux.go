@@ -22,8 +22,8 @@ const (
 // limitProcesses is RLIMIT_NPROC. It does not apply to a process that is root outside.
 const limitProcesses = 6
 
-// confine applies the whole sandbox except for the memory limit and the seccomp filter, which must
-// come last. It returns what is in force, in words, and the filter.
+// confine applies the whole sandbox except for the seccomp filter, which must come last. It returns
+// what is in force, in words, and the filter.
 //
 // If this kernel lacks a part, confine fails with Unenforceable; with Unsafe it omits the part from
 // the words instead.
@@ -35,7 +35,6 @@ func confine(o Order) ([]string, []instruction, error) {
 		}
 		return fmt.Errorf("%w: %w", Unenforceable, err)
 	}
-	preferOthers()
 	if err := limitAll(o); err != nil {
 		return nil, nil, fmt.Errorf("set limits: %w", err)
 	}
@@ -54,7 +53,7 @@ func confine(o Order) ([]string, []instruction, error) {
 		return nil, nil, fmt.Errorf("drop capabilities: %w", err)
 	}
 	enforced = append(enforced, "no_new_privs", "capabilities dropped")
-	filter, err := newFilter(o.Profile)
+	filter, err := newFilter(o)
 	if err != nil {
 		if err = missed(err); err != nil {
 			return nil, nil, err
@@ -78,7 +77,8 @@ type resourceLimit struct {
 	max      uint64
 }
 
-// limitAll sets the limits that do not affect the rest of the stage's own work.
+// limitAll sets the limits of each process. Memory is not among them: what a process has in use is
+// not what it has reserved, and the kernel can limit only that. The supervisor watches its use.
 func limitAll(o Order) error {
 	l := o.Limits
 	limits := []resourceLimit{
@@ -100,14 +100,6 @@ func limitAll(o Order) error {
 		}
 	}
 	return nil
-}
-
-// limitMemory limits the address space. It allocates nothing.
-func limitMemory(l Limits) error {
-	if l.MemoryBytes == 0 {
-		return nil
-	}
-	return lower(syscall.RLIMIT_AS, uint64(l.MemoryBytes))
 }
 
 // lower sets a limit irrevocably, unless it is lower already.

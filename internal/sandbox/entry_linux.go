@@ -63,8 +63,10 @@ func (r *reporter) refuse(err error) {
 // runStage applies the sandbox and executes the command. It returns only the reason why it could
 // not.
 func runStage(o Order, r *reporter) error {
-	if err := makeScratch(string(o.Scratch)); err != nil {
-		return fmt.Errorf("create the scratch directory: %w", err)
+	preferOthers() // before Landlock denies it
+	shown, err := prepareFiles(o)
+	if err != nil {
+		return err
 	}
 	if !o.Trial {
 		if err := os.Chdir(string(o.Dir)); err != nil {
@@ -79,6 +81,7 @@ func runStage(o Order, r *reporter) error {
 	if err != nil {
 		return err
 	}
+	enforced = append(shown, enforced...)
 	if err := dieWithParent(o.Parent); err != nil {
 		return err
 	}
@@ -90,14 +93,28 @@ func runStage(o Order, r *reporter) error {
 		syscall.Exit(0)
 	}
 	r.report(message{Enforced: enforced})
-	// Nothing may be allocated from here on: the address space may be used up.
-	if err := limitMemory(o.Limits); err != nil {
-		return err
-	}
 	if err := install(filter); err != nil {
 		return err
 	}
 	return c.exec()
+}
+
+// prepareFiles creates the scratch directory and enters the view of the command. It returns in words
+// what it adds to the sandbox. Under Isolated the init has done it.
+func prepareFiles(o Order) ([]string, error) {
+	if o.Profile == Isolated {
+		return nil, nil
+	}
+	if err := makeScratch(string(o.Scratch)); err != nil {
+		return nil, fmt.Errorf("create the scratch directory: %w", err)
+	}
+	if o.View == NoView {
+		return nil, nil
+	}
+	if err := buildView(o); err != nil {
+		return nil, fmt.Errorf("%w: build the command's view of the file system: %w", Unenforceable, err)
+	}
+	return []string{viewWords}, nil
 }
 
 // call is a prepared execve, which allocates no memory when it is made.
@@ -141,22 +158,30 @@ func (c *call) exec() error {
 	return fmt.Errorf("execute %q: %w", c.program, errno)
 }
 
-// makeScratch creates the scratch directory, with a home and a directory for temporary files.
+// makeScratch creates the scratch directory, with a home and a directory for temporary files. A
+// command can write to those two but not to the directory above, so it cannot replace them by
+// links; that they are none is checked nevertheless.
 func makeScratch(dir string) error {
 	for _, d := range []string{dir, homeOf(dir), temporaryOf(dir)} {
 		if err := os.Mkdir(d, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 			return err
 		}
+		if st, err := os.Lstat(d); err != nil || !st.IsDir() {
+			return fmt.Errorf("%s is not a directory: %w", d, err)
+		}
 	}
 	return nil
 }
 
+// viewWords say that the command has a view.
+const viewWords = "its own /tmp, /dev/shm and local sockets, by mount and IPC namespaces"
+
 func homeOf(scratch string) string      { return filepath.Join(scratch, "home") }
 func temporaryOf(scratch string) string { return filepath.Join(scratch, "tmp") }
 
-// environment returns the environment of the command. HOME and TMPDIR are in the scratch directory,
-// unless the host chose directories inside the workspace: others could not be used anyway, and
-// programs fail if they cannot read their home.
+// environment returns the environment of the command. HOME is in the scratch directory, and TMPDIR
+// is /tmp of the view, or else in the scratch directory, unless the host chose directories inside
+// the workspace: others could not be used anyway, and programs fail if they cannot read their home.
 func environment(o Order) [][]byte {
 	env := make([][]byte, 0, len(o.Env)+2)
 	chosen := map[string]bool{}
@@ -173,7 +198,11 @@ func environment(o Order) [][]byte {
 	if !chosen["HOME"] {
 		env = append(env, []byte("HOME="+homeOf(string(o.Scratch))))
 	}
-	if !chosen["TMPDIR"] {
+	switch {
+	case chosen["TMPDIR"]:
+	case o.HasView():
+		env = append(env, []byte("TMPDIR=/tmp"))
+	default:
 		env = append(env, []byte("TMPDIR="+temporaryOf(string(o.Scratch))))
 	}
 	return env

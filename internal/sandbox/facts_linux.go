@@ -15,17 +15,41 @@ import (
 // program is a program that calls Entry; empty means this one. Unenforceable: this machine cannot
 // enforce the profile; the error says why.
 //
-// With Unsafe a profile passes if a command can be started at all.
-func Try(program string, c Config) error {
-	_, err := try(program, c)
-	return err
+// With Unsafe a profile passes if a command can be started at all. The View is the best one that
+// the machine permits, for the orders of c.
+func Try(program string, c Config) (View, error) {
+	if err := c.Check(); err != nil || !c.Profile.Confines() {
+		return NoView, err
+	}
+	if c.Profile == Workspace {
+		if view, err := bestView(program, c); err == nil {
+			return view, nil
+		}
+	}
+	_, err := try(program, c, NoView)
+	return NoView, err
+}
+
+// bestView returns the best view that the machine permits to the profile Workspace, or why it
+// permits none.
+func bestView(program string, c Config) (View, error) {
+	views := []View{ViewOfRoot, ViewOfUser}
+	if os.Geteuid() != 0 {
+		views = views[1:]
+	}
+	var why error
+	for _, view := range views {
+		_, err := try(program, c, view)
+		if err == nil {
+			return view, nil
+		}
+		why = err
+	}
+	return NoView, why
 }
 
 // try returns what was in force.
-func try(program string, c Config) ([]string, error) {
-	if err := c.Check(); err != nil || !c.Profile.Confines() {
-		return nil, err
-	}
+func try(program string, c Config, view View) ([]string, error) {
 	dir, err := os.MkdirTemp("", "perdure-sandbox")
 	if err != nil {
 		return nil, err
@@ -46,7 +70,7 @@ func try(program string, c Config) ([]string, error) {
 	runtime.LockOSThread() // the child dies with this thread
 	defer runtime.UnlockOSThread()
 	o := Order{
-		Profile: c.Profile, Unsafe: c.Unsafe, Limits: c.Limits.WithDefaults(), Reads: c.Reads,
+		Profile: c.Profile, View: view, Unsafe: c.Unsafe, Limits: c.Limits.WithDefaults(), Reads: c.Reads,
 		Workspace: []byte(workspace), Scratch: []byte(filepath.Join(dir, "scratch")), Trial: true,
 	}
 	child, err := launch(program, o, [3]uintptr{null.Fd(), null.Fd(), null.Fd()})
@@ -74,14 +98,16 @@ func Facts(program string) []Fact {
 		fact("Landlock for signals and abstract sockets", signals, fmt.Sprintf("Landlock %d", version)),
 		fact("seccomp filters", checkSeccomp(), "the kernel supports them, and there is a filter for "+runtime.GOARCH),
 	}
-	isolated, isolatedErr := try(program, Config{Profile: Isolated})
-	_, workspaceErr := try(program, Config{Profile: Workspace})
+	isolated, isolatedErr := try(program, Config{Profile: Isolated}, NoView)
+	_, workspaceErr := try(program, Config{Profile: Workspace}, NoView)
+	_, viewErr := bestView(program, Config{Profile: Workspace})
 	var pids error
 	if !slices.Contains(isolated, pidLimitWords) {
 		pids = errors.New("pid_max is not per pid namespace (Linux 6.14), or the profile isolated does not work: " +
 			"the supervisor counts processes and kills the command instead")
 	}
 	return append(facts,
+		fact(ViewPart, viewErr, "tried"),
 		fact("process limit by the pid namespace", pids, "pid_max is per namespace"),
 		fact("process limit by RLIMIT_NPROC", rlimitAppliesToUser(), "this user is not root"),
 		fact("limits by cgroup v2", cgroups("/sys/fs/cgroup", "/sys/fs/cgroup/unified"), "a cgroup with pids and memory is writable, but not used yet"),

@@ -73,14 +73,17 @@ func applyLandlock(o Order) (string, error) {
 	return fmt.Sprintf("Landlock %d", landlockVersion()), nil
 }
 
-// rulesOf lists the existing paths that may be read and written. In the view of Isolated everything
-// may be read, since the view contains nothing else.
+// rulesOf lists the existing paths that may be read and written. In a view everything may be read,
+// since the view contains nothing else.
 func rulesOf(o Order) ([]landlock.Rule, error) {
-	reads := append(systemPaths(), "/proc", "/sys/devices/system/cpu")
-	writes := []string{string(o.Workspace), string(o.Scratch)}
-	if o.Profile == Isolated {
+	reads := append(systemPaths(), "/proc", processorPath)
+	writes := []string{string(o.Workspace), homeOf(string(o.Scratch))}
+	if o.HasView() {
 		reads = []string{"/"}
-		writes = append(writes, "/tmp", "/dev/shm")
+		writes = append(writes, "/dev/shm")
+		writes = append(writes, temporaryPaths()...)
+	} else {
+		writes = append(writes, temporaryOf(string(o.Scratch)))
 	}
 	var rules []landlock.Rule
 	for path, rights := range rightsOn(append(reads, o.Reads...), writes) {

@@ -58,7 +58,7 @@ func launch(program string, o Order, std [3]uintptr) (*Child, error) {
 	if child != nil {
 		_, _ = syscall.Wait4(child.PID, nil, syscall.WALL, nil)
 	}
-	o.Profile = Workspace
+	o.Profile, o.View = Workspace, NoView
 	return launchOnce(program, o, std)
 }
 
@@ -74,13 +74,18 @@ func launchOnce(program string, o Order, std [3]uintptr) (*Child, error) {
 	stage := "stage"
 	if o.Profile == Isolated {
 		stage = "init"
-		useNamespaces(sys)
+	}
+	if o.HasView() {
+		useNamespaces(sys, o)
 	}
 	o.Parent = os.Getpid()
 	s, err := spawn(stageStart{program: program, stage: stage, std: std, sys: sys}, o)
 	if err != nil {
-		if o.Profile == Isolated {
+		switch {
+		case o.Profile == Isolated:
 			err = fmt.Errorf("%w: the profile needs user, pid, mount, network, IPC and host name namespaces: %w", Unenforceable, err)
+		case o.HasView():
+			err = fmt.Errorf("%w: the command's own file system needs mount and IPC namespaces: %w", Unenforceable, err)
 		}
 		return nil, err
 	}
@@ -101,13 +106,19 @@ func launchOnce(program string, o Order, std [3]uintptr) (*Child, error) {
 }
 
 // useNamespaces requests new namespaces. The user keeps its id, so that files have the same owner
-// inside and outside. The init gets its capabilities as ambient ones, which survive the exec even
-// if the user is not root.
-func useNamespaces(sys *syscall.SysProcAttr) {
+// inside and outside. The stage gets its capabilities as ambient ones, which survive the exec even
+// if the user is not root. Root needs no user namespace for a view, and keeps the ids of all users
+// without one.
+func useNamespaces(sys *syscall.SysProcAttr, o Order) {
 	const setpcap, netAdmin, sysAdmin, sysResource = 8, 12, 21, 24
+	sys.Cloneflags = syscall.CLONE_NEWNS | syscall.CLONE_NEWIPC
+	if o.Profile == Isolated {
+		sys.Cloneflags |= syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS
+	} else if o.View == ViewOfRoot {
+		return
+	}
+	sys.Cloneflags |= syscall.CLONE_NEWUSER
 	uid, gid := os.Geteuid(), os.Getegid()
-	sys.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET |
-		syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS
 	sys.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
 	sys.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
 	sys.AmbientCaps = []uintptr{setpcap, netAdmin, sysAdmin, sysResource}

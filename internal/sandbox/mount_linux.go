@@ -27,6 +27,7 @@ func systemPaths() []string {
 	for _, name := range []string{
 		"alternatives", "bash.bashrc", "ca-certificates", "ca-certificates.conf", "crypto-policies", "debian_version", "default/locale",
 		"fonts", "gai.conf", "gitconfig", "group", "host.conf", "hosts", "inputrc", "java", "ld.so.cache", "ld.so.conf", "ld.so.conf.d",
+		"dotnet", "ImageMagick-6", "ImageMagick-7", "maven/logging", "maven/m2.conf", "R",
 		"locale.alias", "locale.conf", "localtime", "lsb-release", "magic", "mailcap", "manpath.config", "mime.types", "nsswitch.conf",
 		"os-release", "passwd", "perl", "pki/ca-trust", "pki/tls/certs", "pki/tls/cert.pem", "profile", "profile.d", "protocols",
 		"python3", "resolv.conf", "rpc", "services", "shells", "ssl/certs", "ssl/cert.pem", "ssl/openssl.cnf", "static", "terminfo", "timezone", "vimrc", "wgetrc", "xattr.conf",
@@ -41,56 +42,100 @@ func devices() []string {
 	return []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}
 }
 
+// processorPath describes the processors; a runtime counts them there.
+const processorPath = "/sys/devices/system/cpu"
+
+// temporaryPaths are the directories of a view that show the temporary files of the command.
+func temporaryPaths() []string { return []string{"/tmp", "/var/tmp"} }
+
+// temporaryAbove returns the one of temporaryPaths that path is below; empty: none.
+func temporaryAbove(path string) string {
+	for _, dir := range temporaryPaths() {
+		if path = filepath.Clean(path); path != dir && within(dir, path) {
+			return dir
+		}
+	}
+	return ""
+}
+
 // buildView creates the command's own file system and enters it. It contains what the system and
-// the order allow to be read, the workspace, the scratch directory (also as /tmp), its own /proc
-// and the harmless devices, and nothing else.
+// the order allow to be read, the workspace, the command's home, its temporary files as /tmp, a
+// /proc and the harmless devices, and nothing else.
 func buildView(o Order) error {
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
 	}
 	// Any directory will do for the root: the mount hides it from now on, but only in this
 	// namespace.
-	v := view{root: temporaryOf(string(o.Scratch))}
-	scratch, err := os.Open(string(o.Scratch)) // opened before the new root hides it
-	if err != nil {
-		return err
+	v := view{root: temporaryOf(string(o.Scratch)), shared: o.Profile != Isolated}
+	writable := map[string]*os.File{} // opened before the new root hides them
+	for _, dir := range []string{string(o.Workspace), homeOf(string(o.Scratch)), v.root} {
+		f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		writable[dir] = f
 	}
-	defer scratch.Close()
-	workspace, err := os.Open(string(o.Workspace))
-	if err != nil {
-		return err
-	}
-	defer workspace.Close()
-	temporary, err := os.Open(temporaryOf(string(o.Scratch)))
-	if err != nil {
-		return err
-	}
-	defer temporary.Close()
 	if err := syscall.Mount("perdure", v.root, "tmpfs", syscall.MS_NOSUID|syscall.MS_NODEV, "size=4m,mode=755"); err != nil {
 		return fmt.Errorf("mount the root: %w", err)
 	}
-	// The writable directories that contain the new root are bound flat, so that the new root does
-	// not appear in them. Later mounts hide earlier ones, so the workspace comes last.
-	write := func(from *os.File, to string, flat bool) error {
-		path := fmt.Sprintf("/proc/self/fd/%d", from.Fd())
-		return v.bind(mount{from: path, to: to, attributes: attrNoSetuid | attrNoDevices, nonRecursive: flat})
+	// The directory that contains the new root is bound flat, so that the new root does not appear
+	// in it. Later mounts hide earlier ones, so the workspace comes last.
+	write := func(dir, to string) error {
+		path := fmt.Sprintf("/proc/self/fd/%d", writable[dir].Fd())
+		return v.bind(mount{from: path, to: to, attributes: attrNoSetuid | attrNoDevices, nonRecursive: dir != string(o.Workspace)})
 	}
-	if err := errors.Join(write(temporary, "/tmp", true), v.kernelFiles()); err != nil {
+	for _, to := range temporaryPaths() {
+		if err := write(temporaryOf(string(o.Scratch)), to); err != nil {
+			return err
+		}
+	}
+	if err := v.kernelFiles(o.Limits); err != nil {
 		return err
 	}
-	if err := v.readOnly(append(systemPaths(), o.Reads...)); err != nil {
+	if err := v.readOnly(append(systemPaths(), append(o.Reads, processorPath)...)); err != nil {
 		return err
 	}
-	if err := errors.Join(write(scratch, string(o.Scratch), true), write(workspace, string(o.Workspace), false)); err != nil {
+	home := homeOf(string(o.Scratch))
+	if err := errors.Join(write(home, home), write(string(o.Workspace), string(o.Workspace))); err != nil {
 		return err
 	}
 	return v.enter()
 }
 
 // view is a file system under construction.
-type view struct{ root string }
+type view struct {
+	root   string
+	shared bool // the pid namespace is that of the machine, and with it /proc
+}
 
 func (v view) at(path string) string { return filepath.Join(v.root, path) }
+
+// makePoint creates the mount point of a file or directory.
+func (v view) makePoint(to string, isDir bool) error {
+	place, rel := v.root, strings.TrimPrefix(filepath.Clean(to), "/")
+	if dir := temporaryAbove(to); dir != "" {
+		place, rel = v.at(dir), strings.TrimPrefix(filepath.Clean(to), dir+"/")
+	}
+	// Below /tmp an earlier command may have left links that lead outside: root does not follow them.
+	root, err := os.OpenRoot(place)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if isDir {
+		return root.MkdirAll(rel, 0o755)
+	}
+	if err := root.MkdirAll(filepath.Dir(rel), 0o755); err != nil {
+		return err
+	}
+	f, err := root.OpenFile(rel, os.O_RDONLY|os.O_CREATE|syscall.O_NONBLOCK, 0o644)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
 
 // readOnly shows paths as they are outside, but read-only.
 func (v view) readOnly(paths []string) error {
@@ -104,7 +149,7 @@ func (v view) readOnly(paths []string) error {
 		if err != nil {
 			continue // missing, or not accessible
 		}
-		if st.Mode()&fs.ModeSymlink != 0 && v.link(path) {
+		if st.Mode()&fs.ModeSymlink != 0 && temporaryAbove(path) == "" && v.link(path) {
 			continue
 		}
 		if err := v.bind(mount{from: path, to: path, attributes: attrReadOnly | attrNoSetuid | attrNoDevices}); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -138,15 +183,7 @@ func (v view) bind(m mount) error {
 		return err
 	}
 	target := v.at(m.to)
-	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
-		return err
-	}
-	if st.IsDir() {
-		err = os.MkdirAll(target, 0o755)
-	} else {
-		err = os.WriteFile(target, nil, 0o644)
-	}
-	if err != nil {
+	if err := v.makePoint(m.to, st.IsDir()); err != nil {
 		return fmt.Errorf("create the mount point of %s: %w", m.to, err)
 	}
 	flags := uintptr(syscall.MS_BIND)
@@ -162,8 +199,14 @@ func (v view) bind(m mount) error {
 	return nil
 }
 
+// The size of /dev/shm: a part of the memory limit, but at least a minimum.
+const (
+	minSharedBytes = 64 << 20
+	sharedPart     = 4
+)
+
 // kernelFiles mounts /proc of our pid namespace, the devices and /dev/shm.
-func (v view) kernelFiles() error {
+func (v view) kernelFiles(l Limits) error {
 	const quiet = syscall.MS_NOSUID | syscall.MS_NODEV | syscall.MS_NOEXEC
 	for _, dir := range []string{"/proc", "/dev/shm"} {
 		if err := os.MkdirAll(v.at(dir), 0o755); err != nil {
@@ -180,11 +223,15 @@ func (v view) kernelFiles() error {
 			return err
 		}
 	}
-	if err := syscall.Mount("shm", v.at("/dev/shm"), "tmpfs", quiet, "size=64m,mode=1777"); err != nil {
+	size := fmt.Sprintf("size=%d,mode=1777", max(l.MemoryBytes/sharedPart, minSharedBytes))
+	if err := syscall.Mount("shm", v.at("/dev/shm"), "tmpfs", quiet, size); err != nil {
 		return fmt.Errorf("mount /dev/shm: %w", err)
 	}
+	if v.shared {
+		return v.bind(mount{from: "/proc", to: "/proc", attributes: attrNoSetuid | attrNoDevices})
+	}
 	if err := syscall.Mount("proc", v.at("/proc"), "proc", quiet, ""); err != nil {
-		return fmt.Errorf("proc (a container that covers parts of its own /proc (a container that covers parts of its own /proc forbids it): %w", err)
+		return fmt.Errorf("mount /proc (a container that covers parts of its own /proc forbids it): %w", err)
 	}
 	return nil
 }

@@ -11,7 +11,9 @@ import (
 func Entry() {}
 
 // Try refuses every profile that confines, since this is not Linux.
-func Try(string, Config) error { return fmt.Errorf("%w: %s", Unenforceable, missing()) }
+func Try(string, Config) (View, error) {
+	return NoView, fmt.Errorf("%w: %s", Unenforceable, missing())
+}
 
 // Facts says that no profile works here.
 func Facts(string) []Fact {

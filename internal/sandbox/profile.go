@@ -9,12 +9,15 @@
 // descendants. No process of ours has to be alive to enforce it, and neither the runtime nor the
 // supervisor is restricted by it.
 //
-//	supervisor ──fork, exec──▶ stage: scratch, Landlock, capabilities, limits, seccomp ──exec──▶ command
+//	supervisor ──fork into mount and IPC namespaces, exec──▶ stage: scratch, view, Landlock,
+//	    capabilities, limits, seccomp ──exec──▶ command
 //
-//	supervisor ──fork into new namespaces, exec──▶ init: mounts, loopback ──fork, exec──▶ stage ──exec──▶ command
+//	supervisor ──fork into all namespaces, exec──▶ init: scratch, view, loopback ──fork, exec──▶
+//	    stage: Landlock, capabilities, limits, seccomp ──exec──▶ command
 //
-// The first line is the profile workspace, the second one isolated. If a part cannot be applied,
-// the start fails with an error that says what is missing, unless the host set Unsafe.
+// The first line is the profile workspace, the second one isolated. On a machine that permits no
+// mount namespace, workspace does without the view. If another part cannot be applied, the start
+// fails with an error that says what is missing, unless the host set Unsafe.
 package sandbox
 
 import (
@@ -39,6 +42,19 @@ const (
 	Isolated Profile = "isolated"
 )
 
+// View says how the profile Workspace shows a command its own file system, with a /tmp, a /dev/shm
+// and local sockets that no other process shares. Try finds out what the machine permits.
+type View string
+
+// The ways, best first. Isolated always has a view, and ignores them.
+const (
+	ViewOfRoot View = "root" // in mount and IPC namespaces; needs CAP_SYS_ADMIN
+	ViewOfUser View = "user" // the same below a user namespace
+	// NoView: Landlock alone restricts files. /tmp and /dev/shm are then not writable, and there are
+	// no local sockets, since Landlock does not cover them.
+	NoView View = ""
+)
+
 // Check refuses an unknown profile.
 func (p Profile) Check() error {
 	switch p {
@@ -51,8 +67,7 @@ func (p Profile) Check() error {
 // Confines reports whether p confines commands at all.
 func (p Profile) Confines() bool { return p != "" && p != None }
 
-// The defaults of Limits. The memory limit is far above what a large build uses, because programs
-// reserve address space that they never use.
+// The defaults of Limits.
 const (
 	DefaultProcesses   = 512
 	DefaultMemoryBytes = 8 << 30
@@ -67,12 +82,13 @@ const (
 type Limits struct {
 	// Of the whole tree; Isolated cannot enforce fewer than 301 exactly.
 	Processes int `json:"processes"`
-	// Address space of each process; resident memory of all processes together.
+	// Memory in use by all processes together. Address space is not limited: programs reserve much
+	// that they never use, a WebAssembly memory of Node alone 8 GiB.
 	MemoryBytes int64         `json:"memory_bytes"`
 	OpenFiles   int           `json:"open_files"` // descriptors of each process
 	FileBytes   int64         `json:"file_bytes"` // size of each file
 	CPU         time.Duration `json:"cpu_ns"`     // processor time of each process
-	DiskBytes   int64         `json:"disk_bytes"` // growth of workspace and scratch directory together
+	DiskBytes   int64         `json:"disk_bytes"` // growth of workspace, home and temporary files together
 }
 
 // WithDefaults replaces zero by the defaults, and then "no limit" by zero.
@@ -124,11 +140,15 @@ func (c Config) Check() error {
 // pipe. Strings from outside are encoded as bytes, because JSON would replace invalid UTF-8.
 type Order struct {
 	Profile   Profile  `json:"profile"`
+	View      View     `json:"view,omitempty"`
 	Unsafe    bool     `json:"unsafe,omitempty"`
 	Limits    Limits   `json:"limits"` // with defaults applied: zero means no limit
 	Reads     []string `json:"reads,omitempty"`
 	Workspace []byte   `json:"workspace"` // the writable directory, as a real path
-	Scratch   []byte   `json:"scratch"`   // the run's own directory for HOME and TMPDIR; created by the stage
+	// The directory above HOME and the temporary files, as a real path, which no command can write
+	// to; created by the stage.
+	Scratch []byte `json:"scratch"`
+	Kept    bool   `json:"kept,omitempty"` // Scratch outlives the command: several commands share it
 
 	Program []byte   `json:"program,omitempty"`
 	Argv    [][]byte `json:"argv,omitempty"`
@@ -139,6 +159,9 @@ type Order struct {
 	// Pid of the process that must still be the parent when the command starts.
 	Parent int `json:"parent,omitempty"`
 }
+
+// HasView reports whether the command has its own file system.
+func (o Order) HasView() bool { return o.Profile == Isolated || o.View != NoView }
 
 // Refusal is the reason why a command was not started: the sandbox or the final exec failed.
 type Refusal struct {
@@ -158,3 +181,6 @@ type Fact struct {
 	Enforced bool
 	Why      string // what shows it, or what is missing
 }
+
+// ViewPart is the Fact that says whether the profile Workspace has a View.
+const ViewPart = "own /tmp, /dev/shm and local sockets in the profile workspace"

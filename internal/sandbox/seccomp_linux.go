@@ -75,14 +75,27 @@ func forbidden() []uint32 {
 }
 
 // forbiddenWithoutNamespaces lists the system calls that reach other processes of this machine if
-// no namespace separates them, and that Landlock does not restrict: System V memory, semaphores and
-// queues, POSIX queues, and I/O priorities.
-func forbiddenWithoutNamespaces() []uint32 {
+// no namespace separates them, and that Landlock does not restrict: I/O priorities, and without a
+// view System V memory, semaphores and queues, and POSIX queues.
+func forbiddenWithoutNamespaces(o Order) []uint32 {
+	switch {
+	case o.Profile == Isolated:
+		return nil
+	case o.HasView():
+		return []uint32{syscall.SYS_IOPRIO_SET}
+	}
 	return []uint32{
 		syscall.SYS_SHMGET, syscall.SYS_SHMAT, syscall.SYS_SHMCTL, syscall.SYS_SEMGET, syscall.SYS_SEMCTL,
 		syscall.SYS_SEMTIMEDOP, syscall.SYS_SEMOP, syscall.SYS_MSGGET, syscall.SYS_MSGCTL, syscall.SYS_MSGSND, syscall.SYS_MSGRCV,
 		syscall.SYS_MQ_OPEN, syscall.SYS_MQ_UNLINK, syscall.SYS_IOPRIO_SET,
 	}
+}
+
+// hasLocalSockets reports whether the command may create local (Unix) sockets. The paths of those
+// outside must not exist for it, since Landlock does not prevent a connection to the path of one;
+// abstract ones are closed by the network namespace of Isolated, or by Landlock 6.
+func hasLocalSockets(o Order) bool {
+	return o.Profile == Isolated || o.HasView() && landlockVersion() >= minLandlockForSignals
 }
 
 // onlySelf allows system calls that change a process by its pid only if the given arguments are
@@ -113,18 +126,17 @@ func refuse(errno syscall.Errno) instruction {
 	return instruction{code: opReturn, number: answerErrno | uint32(errno)}
 }
 
-// families are the socket families that a command may create. Unix sockets are excluded if only
-// Landlock confines the command, since Landlock does not prevent a connection to the path of one.
-func families(p Profile) []uint32 {
+// families are the socket families that a command may create.
+func families(o Order) []uint32 {
 	all := []uint32{syscall.AF_INET, syscall.AF_INET6, syscall.AF_NETLINK}
-	if p == Isolated {
+	if hasLocalSockets(o) {
 		all = append(all, syscall.AF_UNIX)
 	}
 	return all
 }
 
-// newFilter builds the filter of a profile. Each test leaves the number of the system call loaded.
-func newFilter(p Profile) ([]instruction, error) {
+// newFilter builds the filter of an order. Each test leaves the number of the system call loaded.
+func newFilter(o Order) ([]instruction, error) {
 	if auditArch == 0 {
 		return nil, fmt.Errorf("the profile needs a seccomp filter, and there is none for %s", runtime.GOARCH)
 	}
@@ -140,10 +152,7 @@ func newFilter(p Profile) ([]instruction, error) {
 		// The flags are in memory, which a filter cannot read; callers fall back to clone.
 		refuse(syscall.ENOSYS),
 	}
-	numbers := forbidden()
-	if p != Isolated {
-		numbers = append(numbers, forbiddenWithoutNamespaces()...)
-	}
+	numbers := append(forbidden(), forbiddenWithoutNamespaces(o)...)
 	for _, number := range numbers {
 		f = append(f, instruction{code: opEqual, number: number, no: 1}, refuse(syscall.EPERM))
 	}
@@ -161,23 +170,23 @@ func newFilter(p Profile) ([]instruction, error) {
 		refuse(syscall.EPERM),
 		instruction{code: opReturn, number: answerAllow},
 	)
-	if p != Isolated {
+	if o.Profile != Isolated {
 		f = append(f, onlySelf()...)
 	}
-	f = append(f, sockets(p)...)
+	f = append(f, sockets(o)...)
 	return append(f, instruction{code: opReturn, number: answerAllow}), nil
 }
 
 // sockets returns the tests of socket and socketpair.
-func sockets(p Profile) []instruction {
-	allowed := families(p)
+func sockets(o Order) []instruction {
+	allowed := families(o)
 	n := uint8(len(allowed))
 	f := []instruction{{code: opEqual, number: syscall.SYS_SOCKET, no: n + 3}, {code: opLoad, number: wordFirst}}
 	for i, family := range allowed {
 		f = append(f, instruction{code: opEqual, number: family, yes: n - uint8(i)})
 	}
 	f = append(f, refuse(syscall.EACCES), instruction{code: opReturn, number: answerAllow})
-	if p == Isolated {
+	if hasLocalSockets(o) {
 		return f
 	}
 	// One end of a pair of datagram sockets could be connected to any path.

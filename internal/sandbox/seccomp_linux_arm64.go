@@ -6,14 +6,14 @@ import "syscall"
 const auditArch = 0xc00000b7
 
 // firstForeignCall is higher than all system calls: this architecture has one set of numbers.
-const foreignNumbers = 0xffffffff
+const firstForeignCall = 0xffffffff
 
 const (
 	sysSeccomp      = 277
 	sysSchedSetattr = 274
 )
 
-func forbiddenHere() []uint32 {
+func forbiddenOnArch() []uint32 {
 	return []uint32{
 		264, 265, // name_to_handle_at, open_by_handle_at
 		266,                // clock_adjtime

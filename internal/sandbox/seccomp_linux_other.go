@@ -4,10 +4,10 @@ package sandbox
 
 // There is no filter for this architecture, so profiles that confine are refused.
 const (
-	auditArch       = 0
-	foreignNumbers  = 0xffffffff
-	sysSeccomp      = 0
-	sysSchedSetattr = 0
+	auditArch        = 0
+	firstForeignCall = 0xffffffff
+	sysSeccomp       = 0
+	sysSchedSetattr  = 0
 )
 
-func forbiddenHere() []uint32 { return nil }
+func forbiddenOnArch() []uint32 { return nil }

@@ -14,7 +14,7 @@ import (
 
 // The defaults of a Command.
 const (
-	DefaultGrace          = 10 * time.Second
+	DefaultGrace          = 2 * time.Second
 	DefaultDrain          = 2 * time.Second
 	DefaultOutputMaxBytes = 64 << 20
 	MinOutputMaxBytes     = 64 << 10
@@ -32,14 +32,18 @@ type Command struct {
 	// Workspace is the directory that a confined command may write to: an absolute path, Dir or a
 	// parent of it; empty means Dir. Without a profile it has no effect.
 	Workspace string
-	// Timeout kills the tree so long after the command's start; zero means no timeout.
+	// Home is the directory above HOME and the temporary files of a confined command, an absolute
+	// path. It is kept, so that several commands can share it; it must be outside the workspace.
+	// Empty means one in the run directory, which is removed at the end of the command.
+	Home string
+	// Timeout ends the tree so long after the command's start; zero means no timeout.
 	Timeout time.Duration
-	// Grace is the time between SIGTERM and SIGKILL when the supervisor itself is signalled by
-	// hand; zero means DefaultGrace. Stop has its own grace.
+	// Grace is the time between SIGTERM and SIGKILL when the supervisor ends the tree by itself: at
+	// the timeout, for what the command left behind, and when it is signalled by hand; zero means
+	// DefaultGrace. Stop has its own grace.
 	Grace time.Duration
-	// Drain is how long the run waits for the end of the output after the command's first process
-	// has ended, because a forgotten background process may hold the output open; zero means
-	// DefaultDrain. Then the rest of the tree is killed.
+	// Drain is how long the run waits for the end of the output and of the tree after the command's
+	// first process has ended; zero means DefaultDrain. What runs then was left behind: it is ended.
 	Drain time.Duration
 	// OutputMaxBytes limits the size of both streams together on disk; zero means
 	// DefaultOutputMaxBytes, and a smaller value than MinOutputMaxBytes means that minimum. Half of
@@ -59,10 +63,13 @@ func (c Command) Check() error {
 	if c.Workspace != "" && !filepath.IsAbs(c.Workspace) {
 		return fmt.Errorf("supervise: the workspace %q is not an absolute path", c.Workspace)
 	}
+	if c.Home != "" && !filepath.IsAbs(c.Home) {
+		return fmt.Errorf("supervise: the home %q is not an absolute path", c.Home)
+	}
 	if c.Timeout < 0 || c.Grace < 0 || c.Drain < 0 || c.OutputMaxBytes < 0 {
 		return errors.New("supervise: a limit of the command is negative")
 	}
-	for _, s := range append(append([]string{c.Dir, c.Workspace}, c.Argv...), c.Env...) {
+	for _, s := range append(append([]string{c.Dir, c.Workspace, c.Home}, c.Argv...), c.Env...) {
 		if strings.IndexByte(s, 0) >= 0 {
 			return errors.New("supervise: an argument, a variable or a directory contains a zero byte")
 		}

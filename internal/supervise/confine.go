@@ -3,6 +3,8 @@ package supervise
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/perdure/perdure/internal/sandbox"
@@ -27,6 +29,10 @@ var Unenforceable = sandbox.Unenforceable
 
 // Enforcement says of one part of the sandbox whether this machine can enforce it, and if not, why.
 type Enforcement = sandbox.Fact
+
+// ViewPart is the part that says whether commands under ProfileWorkspace have their own /tmp, /dev/shm
+// and local sockets.
+const ViewPart = sandbox.ViewPart
 
 // Enforced says what this machine can enforce: first the parts of the sandbox, then the profiles,
 // each of which is tried. A Config without Supervisor requires a program that calls Entry.
@@ -59,7 +65,15 @@ func (l *Local) sandboxOrder(dir string, c Command) (*sandbox.Order, error) {
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return nil, fmt.Errorf("find the run directory: %w", err)
 	}
+	home := filepath.Join(dir, scratchName)
+	if c.Home != "" {
+		if home, err = makeHome(c.Home); err != nil {
+			return nil, err
+		}
+	}
 	switch {
+	case within(workspace, home), within(home, workspace):
+		return nil, fmt.Errorf("the home %s and the workspace %s contain one another; keep homes elsewhere", home, workspace)
 	case workspace == "/":
 		return nil, fmt.Errorf("the workspace is the root of the file system, so a sandbox would confine nothing")
 	case !within(workspace, work):
@@ -73,9 +87,37 @@ func (l *Local) sandboxOrder(dir string, c Command) (*sandbox.Order, error) {
 		}
 	}
 	return &sandbox.Order{
-		Profile: l.sandbox.Profile, Unsafe: l.sandbox.Unsafe, Limits: l.sandbox.Limits.WithDefaults(), Reads: l.sandbox.Reads,
-		Workspace: []byte(workspace), Scratch: []byte(filepath.Join(dir, scratchName)), Dir: []byte(work),
+		Profile: l.sandbox.Profile, View: l.view, Unsafe: l.sandbox.Unsafe,
+		Limits: l.sandbox.Limits.WithDefaults(), Reads: l.sandbox.Reads,
+		Workspace: []byte(workspace), Scratch: []byte(home), Kept: c.Home != "", Dir: []byte(work),
 	}, nil
+}
+
+// makeHome creates the directory of a Command.Home, and returns its real path.
+func makeHome(path string) (string, error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return "", fmt.Errorf("create the home: %w", err)
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", fmt.Errorf("find the home: %w", err)
+	}
+	return real, nil
+}
+
+// RemoveHome removes the directory of a Command.Home with everything in it, also directories that
+// its commands made read-only. No command may be using it. A missing one is not an error.
+func RemoveHome(path string) error {
+	if os.RemoveAll(path) == nil {
+		return nil
+	}
+	_ = filepath.WalkDir(path, func(dir string, e fs.DirEntry, _ error) error {
+		if e != nil && e.IsDir() {
+			_ = os.Chmod(dir, 0o700) // RemoveAll says what is wrong
+		}
+		return nil
+	})
+	return os.RemoveAll(path)
 }
 
 // within reports whether path is folder or below it, going by the names alone.

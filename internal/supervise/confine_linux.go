@@ -30,6 +30,9 @@ func (s *supervisor) startConfined(program string, null *os.File) (int, error) {
 		return code, err
 	}
 	s.rec.CommandPID, s.initReports = child.PID, child.Ends
+	if child.Ends != nil {
+		s.initPID = child.PID
+	}
 	s.rec.Profile, s.rec.Enforced = string(o.Profile), child.Enforced
 	s.watch = newWatch(o)
 	onStep(s.dir, "supervisor executed")
@@ -65,12 +68,12 @@ func (s *supervisor) exceedsLimit(at time.Time) bool {
 	return s.limit != ""
 }
 
-// removeScratch removes the command's scratch directory.
+// removeScratch removes the command's scratch directory, unless other commands use it, too.
 func (s *supervisor) removeScratch() {
-	if s.sandbox == nil {
+	if s.sandbox == nil || s.sandbox.Kept {
 		return
 	}
-	if err := os.RemoveAll(string(s.sandbox.Scratch)); err != nil {
+	if err := RemoveHome(string(s.sandbox.Scratch)); err != nil {
 		fmt.Fprintln(os.Stderr, "supervise: remove scratch folder:", err)
 	}
 }

@@ -28,6 +28,8 @@ type escape struct {
 	reached func(o *outside, out string) bool
 	// open: the profile workspace lets it through, and docs/reference/sandbox.md says so.
 	open bool
+	// visible: the profile workspace lets it through where the machine permits no mount namespace.
+	visible bool
 	// root: only root gets through without a profile.
 	root bool
 	// closed: no command gets through, with or without a profile.
@@ -82,6 +84,7 @@ func talks(name, attempt, network string, address func(o *outside) string) escap
 }
 
 func (e escape) leaky() escape  { e.open = true; return e }
+func (e escape) inSight() escape { e.visible = true; return e }
 func (e escape) asRoot() escape { e.root = true; return e }
 func (e escape) never() escape  { e.closed = true; return e }
 
@@ -129,7 +132,7 @@ func readEscapes() []escape {
 			line, _, _ := strings.Cut(string(b), "\n")
 			return strings.Contains(out, line) && line != "" || strings.Contains(out, "root:")
 		}),
-		reads("see that a file is there", `stat -c %n-%s @OUT/secret`).leaky().seen(func(_ *outside, out string) bool { return strings.Contains(out, "secret-") }),
+		reads("see that a file is there", `stat -c %n-%s @OUT/secret`).inSight().seen(func(_ *outside, out string) bool { return strings.Contains(out, "secret-") }),
 		tries("read a secret by its file handle", "byhandle", "").asRoot().
 			seen(func(o *outside, out string) bool { return strings.Contains(out, o.canary) }).
 			aimed(func(o *outside) string {
@@ -164,9 +167,9 @@ func writeEscapes() []escape {
 		writes("copy out of the workspace", `echo x > a; cp a @OUT/b`),
 		writes("move out of the workspace", `echo x > a; mv a @OUT/b`),
 		writes("change another session's workspace", `echo x > @THEIRS`),
-		writes("change a mode outside", `chmod 777 @OUT/secret`).leaky(),
-		writes("change a time outside", `touch -c -d 2001-01-01 @OUT/secret`).leaky(),
-		tries("change an attribute outside", "xattr", "@OUT/secret").leaky().seen(func(o *outside, _ string) bool { return o.changed() }),
+		writes("change a mode outside", `chmod 777 @OUT/secret`).inSight(),
+		writes("change a time outside", `touch -c -d 2001-01-01 @OUT/secret`).inSight(),
+		tries("change an attribute outside", "xattr", "@OUT/secret").inSight().seen(func(o *outside, _ string) bool { return o.changed() }),
 		writes("change an owner outside", `chown 65534 @OUT/secret`).asRoot(),
 		writes("forge the end of its own run", `echo '{}' > @RUN/exit.draft`).seen(func(o *outside, _ string) bool {
 			_, err := os.Stat(filepath.Join(o.dir, "exit.draft"))
@@ -298,8 +301,11 @@ func TestS11Escapes(t *testing.T) {
 	if len(all) < least {
 		t.Fatalf("there are %d escapes, S11 wants %d", len(all), least)
 	}
-	for _, profile := range []supervise.Profile{supervise.ProfileNone, supervise.ProfileWorkspace, supervise.ProfileIsolated} {
-		t.Run(string(profile), func(t *testing.T) {
+	for name, profile := range map[string]supervise.Profile{
+		"none": supervise.ProfileNone, "workspace": supervise.ProfileWorkspace, "isolated": supervise.ProfileIsolated,
+		"workspace without a view": supervise.ProfileWorkspace,
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tools := realPath(t, memoryDir(t))
 			l, err := supervise.New(supervise.Config{Profile: profile, Reads: []string{self(), tools}})
@@ -313,9 +319,12 @@ func TestS11Escapes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if strings.HasSuffix(name, "without a view") {
+				l.WithoutView()
+			}
 			var through atomic.Int64
 			t.Cleanup(func() {
-				t.Logf("security: profile %s: %d attempts to escape, %d got through", profile, len(all), through.Load())
+				t.Logf("security: profile %s: %d attempts to escape, %d got through", name, len(all), through.Load())
 			})
 			for _, e := range all {
 				t.Run(e.name, func(t *testing.T) {
@@ -347,6 +356,9 @@ func TestEscapesAreListed(t *testing.T) {
 		if e.open {
 			fate = "**gets through**"
 		}
+		if e.visible {
+			fate = "stopped ‡"
+		}
 		want = append(want, fmt.Sprintf("| %s%s | %s | stopped |", e.name, mark, fate))
 	}
 	if got := strings.Split(table, "\n"); !slices.Equal(got, want) {
@@ -366,7 +378,7 @@ func (e escape) try(t *testing.T, l *supervise.Local, profile supervise.Profile,
 			want = false
 		}
 	case supervise.ProfileWorkspace:
-		want = e.open
+		want = e.open || e.visible && !l.HasView()
 	}
 	o := newOutside(t)
 	o.tools = tools

@@ -56,6 +56,7 @@ type Local struct {
 	machine      machine
 	startTimeout time.Duration
 	sandbox      sandbox.Config
+	view         sandbox.View // of commands under ProfileWorkspace
 
 	mu       sync.Mutex
 	children map[int]bool // guarded by mu: unreaped supervisors that we started, by pid
@@ -76,7 +77,8 @@ func New(c Config) (*Local, error) {
 		}
 		c.Supervisor = selfProgram
 	}
-	if err := sandbox.Try(c.Supervisor, c.sandboxConfig()); err != nil {
+	view, err := sandbox.Try(c.Supervisor, c.sandboxConfig())
+	if err != nil {
 		return nil, fmt.Errorf("supervise: %w", err)
 	}
 	m, err := thisMachine(c.Host)
@@ -86,8 +88,10 @@ func New(c Config) (*Local, error) {
 	if c.StartTimeout <= 0 {
 		c.StartTimeout = 30 * time.Second
 	}
-	l := &Local{supervisor: c.Supervisor, machine: m, startTimeout: c.StartTimeout, sandbox: c.sandboxConfig(), children: map[int]bool{}}
-	return l, nil
+	return &Local{
+		supervisor: c.Supervisor, machine: m, startTimeout: c.StartTimeout,
+		sandbox: c.sandboxConfig(), view: view, children: map[int]bool{},
+	}, nil
 }
 
 // Prepare implements Runner.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode/utf8"
 )
 
 // selfProgram is this executable, even if its file was replaced or removed, so that a supervisor
@@ -78,6 +79,46 @@ func processes() ([]process, error) {
 		}
 	}
 	return all, nil
+}
+
+// commandLine returns the command line of a process for people, at most maxNameBytes of it; its
+// program's name if it has none.
+func commandLine(pid int) string {
+	const maxNameBytes = 80
+	dir := "/proc/" + strconv.Itoa(pid)
+	line, err := os.ReadFile(dir + "/cmdline")
+	if line = bytes.TrimRight(line, "\x00"); err != nil || len(line) == 0 {
+		line, _ = os.ReadFile(dir + "/comm") // empty if it has just ended
+	}
+	words := strings.Fields(strings.ToValidUTF8(strings.ReplaceAll(string(line), "\x00", " "), "\uFFFD"))
+	name := strings.Join(words, " ")
+	if len(name) <= maxNameBytes {
+		return name
+	}
+	end := maxNameBytes
+	for !utf8.RuneStart(name[end]) {
+		end--
+	}
+	return name[:end] + "…"
+}
+
+// innerPID returns the pid of a process in its own pid namespace.
+func innerPID(pid int) int {
+	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return pid
+	}
+	_, line, _ := strings.Cut(string(status), "\nNSpid:")
+	line, _, _ = strings.Cut(line, "\n")
+	pids := strings.Fields(line)
+	if len(pids) == 0 {
+		return pid
+	}
+	inner, err := strconv.Atoi(pids[len(pids)-1])
+	if err != nil {
+		return pid
+	}
+	return inner
 }
 
 // descendants adds to roots all their descendants.

@@ -47,6 +47,13 @@ type Exit struct {
 	TimedOut bool `json:"timed_out"`
 	// Limit says which limit of the sandbox the command was killed for; empty: none.
 	Limit string `json:"limit,omitempty"`
+	// Left are the processes that were still running when the command had ended, and were ended
+	// then: at most maxLeft of them, LeftCount says how many there were.
+	Left      []LeftProcess `json:"left,omitempty"`
+	LeftCount int           `json:"left_count,omitempty"`
+	// Profile is what confined the command; empty: nothing. HasView says that it had its own /tmp.
+	Profile string `json:"profile,omitempty"`
+	HasView bool   `json:"has_view,omitempty"`
 	// Cancelled reports whether a stop was requested before the command's first process had ended.
 	// The result may be valid nevertheless.
 	Cancelled bool      `json:"cancelled"`
@@ -65,6 +72,12 @@ type Exit struct {
 	// TreeGone says that no process of the command was left when this was written. It is true in
 	// every exit record.
 	TreeGone bool `json:"tree_gone"`
+}
+
+// LeftProcess is a process that its command left behind.
+type LeftProcess struct {
+	PID  int    `json:"pid"`  // as the command saw it
+	Name string `json:"name"` // its command line, possibly cut
 }
 
 // EndMaxBytes is how much of the end of a stream an exit record keeps.

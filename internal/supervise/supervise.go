@@ -22,7 +22,7 @@
 //	output                     stdout and stderr in framed chunks, in order of arrival: the beginning
 //	output.OFFSET              later output from that offset on; the newest replaces the oldest
 //	stop                       the request to stop, which survives a lost signal
-//	scratch                    HOME and TMPDIR of a confined command; removed at its end
+//	scratch                    HOME and TMPDIR of a confined command without Home; removed at its end
 //	exit                       how the run ended; written last, when no process of the tree is left
 //	supervisor.err             stderr of the supervisor itself: empty, unless there is a bug
 package supervise
@@ -98,9 +98,9 @@ type Run interface {
 	// and misses only what was replaced.
 	Follow(ctx context.Context, from int64, emit func(Chunk) error) (Exit, error)
 
-	// Stop requests SIGTERM for the command's process group now, and SIGKILL for the whole tree
-	// after grace (zero or less: immediately). It returns nil when no process of the tree is left,
-	// also if the run had ended before.
+	// Stop requests SIGTERM for the whole tree now, and SIGKILL after grace (zero or less:
+	// immediately). It returns nil when no process of the tree is left, also if the run had ended
+	// before.
 	//
 	// The request outlives the caller: it is in a file before the signal is sent. A second Stop can
 	// shorten the grace, never lengthen it. Stop ends early with ctx's cause. Vanished: the

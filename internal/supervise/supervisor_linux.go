@@ -46,16 +46,20 @@ type supervisor struct {
 	childless   bool // the kernel says that we have no children, and thus no descendants
 	status      syscall.WaitStatus
 	initReports <-chan syscall.WaitStatus // the command's end, reported by its init; nil: the kernel reports it
+	initPID     int                       // of the init above the command; zero: there is none
 	watch       *watch                    // nil: there are no limits
 	limit       string                    // which limit was exceeded
 	// When the wait for the end of the streams is over; zero before it starts.
 	drainBy time.Time
 
-	stopSignalled bool     // a signal requested the end
-	stop          stopFile // the last request seen
-	killAt        time.Time
+	stopSignalled bool      // a signal requested the end
+	stopSeen      bool      // a stop was requested
+	stop          stopFile  // the last request seen
+	killAt        time.Time // when the tree is killed; zero: it was not asked to end
 	cancelled     bool
 	timedOut      bool
+	left          []LeftProcess // the first of those that the command left behind
+	leftCount     int
 }
 
 func (s *supervisor) path(name string) string { return filepath.Join(s.dir, name) }
@@ -100,7 +104,10 @@ func (s *supervisor) supervise() Exit {
 	s.removeScratch()
 
 	e.EndedAt, e.TimedOut, e.Cancelled = now(), s.timedOut, s.cancelled
-	e.Limit = s.limit
+	e.Limit, e.Left, e.LeftCount = s.limit, s.left, s.leftCount
+	if s.sandbox != nil {
+		e.Profile, e.HasView = s.rec.Profile, s.initPID != 0 || s.sandbox.View != sandbox.NoView
+	}
 	e.Code = s.status.ExitStatus()
 	if s.status.Signaled() {
 		e.Signal = int(s.status.Signal())
@@ -137,7 +144,7 @@ func (s *supervisor) recordCommand() {
 	}
 }
 
-// await returns when the tree must be killed: the command is done, or its time is up.
+// await returns when the command is done and nothing of it is left, or the tree must be killed.
 func (s *supervisor) await() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -157,27 +164,37 @@ func (s *supervisor) await() {
 	}
 }
 
-// runOnce checks everything once, and reports whether the wait is over.
+// runOnce checks everything once, and reports whether the wait is over: no process of the tree is
+// left, or it must be killed.
 func (s *supervisor) runOnce(at time.Time, drained bool) bool {
 	s.reap()
 	s.readStop(at)
+	if s.exceedsLimit(at) {
+		return true
+	}
 	switch {
-	case s.command.Timeout > 0 && at.Sub(s.started) >= s.command.Timeout:
-		s.timedOut = !s.ended
-		return true
-	case s.stopping() && !at.Before(s.killAt):
-		return true
-	case s.exceedsLimit(at):
-		return true
-	case !s.ended, s.stopping() && s.groupRunning():
-		return false
-	case drained:
-		return true
+	case !s.ended:
+		if s.isTimeUp(at) {
+			s.timedOut = true
+			s.beginEnd(at, s.command.Grace)
+		}
 	case s.drainBy.IsZero():
 		s.drainBy = at.Add(s.command.Drain)
-		return false
 	}
-	return !at.Before(s.drainBy)
+	isOver := s.ended && !at.Before(s.drainBy) // the command has ended, and its drain time is over
+	switch {
+	case s.ended && s.childless:
+		return drained || isOver
+	case isOver && !s.ending():
+		s.noteLeft()
+		s.beginEnd(at, s.command.Grace)
+	}
+	return s.ending() && !at.Before(s.killAt)
+}
+
+// isTimeUp reports whether the command reaches its timeout now.
+func (s *supervisor) isTimeUp(at time.Time) bool {
+	return s.command.Timeout > 0 && !s.timedOut && at.Sub(s.started) >= s.command.Timeout
 }
 
 // nextLook returns how long nothing can become due.
@@ -186,21 +203,32 @@ func (s *supervisor) nextLook(at time.Time) time.Duration {
 	if s.watch != nil {
 		d = watchInterval
 	}
-	if s.stopping() {
+	if s.ending() {
 		d = busyPoll
 	}
-	if s.command.Timeout > 0 {
+	if s.command.Timeout > 0 && !s.timedOut && !s.ended {
 		d = min(d, s.command.Timeout-at.Sub(s.started))
 	}
 	for _, due := range []time.Time{s.killAt, s.drainBy} {
-		if !due.IsZero() {
+		if due.After(at) {
 			d = min(d, due.Sub(at))
 		}
 	}
 	return max(d, 0)
 }
 
-func (s *supervisor) stopping() bool { return !s.killAt.IsZero() }
+// ending reports whether the tree was asked to end.
+func (s *supervisor) ending() bool { return !s.killAt.IsZero() }
+
+// beginEnd asks the tree to end: SIGTERM now, SIGKILL after grace. The earliest end counts. It is
+// the one way in which a tree ends that does not end by itself: a stop, a timeout, and processes
+// that the command left behind. Only a tree that exceeds a limit is killed at once.
+func (s *supervisor) beginEnd(at time.Time, grace time.Duration) {
+	if killAt := at.Add(grace); !s.ending() || killAt.Before(s.killAt) {
+		s.killAt = killAt
+	}
+	s.terminateTree()
+}
 
 // readStop reads a new request to stop: from the stop file, or from a signal if there is no
 // file. The earliest requested end counts.
@@ -214,17 +242,15 @@ func (s *supervisor) readStop(at time.Time) {
 		}
 		s.stop = req
 		grace = fromMS(req.GraceMS)
-	case errors.Is(err, Corrupt) && !s.stopping():
+	case errors.Is(err, Corrupt) && !s.stopSeen:
 		// A stop was requested, although the file is damaged; there is nobody to report that to.
 	case !s.stopSignalled:
 		return
 	}
-	if killAt := at.Add(grace); !s.stopping() || killAt.Before(s.killAt) {
-		s.killAt = killAt
-	}
+	s.stopSeen = true
 	s.cancelled = s.cancelled || !s.ended
 	s.stopSignalled = false
-	s.signalGroup(syscall.SIGTERM)
+	s.beginEnd(at, grace)
 }
 
 // writeExit writes the exit record, the last action of a run. It retries for a while, since without

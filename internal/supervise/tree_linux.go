@@ -110,33 +110,48 @@ func (s *supervisor) tree() []process {
 	return tree
 }
 
-// group returns the processes of the tree that are in the command's process group.
-func (s *supervisor) group() []process {
-	if s.childless {
-		return nil
+// leaderReaped reports whether the process that leads the command's process group is gone. Then the
+// group's number may be reused. Under an init it is the init that leads, which ends last.
+func (s *supervisor) leaderReaped() bool { return s.ended && s.initPID == 0 || s.childless }
+
+// signalGroup signals the command's process group at once, so that no process of it can be started
+// in between. Once the leader is reaped, it does nothing.
+func (s *supervisor) signalGroup(sig syscall.Signal) {
+	if !s.leaderReaped() {
+		_ = syscall.Kill(-s.rec.CommandPID, sig) // fails only if the command has just ended
 	}
-	var group []process
+}
+
+// terminateTree asks every process of the tree to end, as its own service manager would: those that
+// made a group or a session of their own as well, and stopped ones, which can act only when they
+// continue.
+func (s *supervisor) terminateTree() {
+	grouped := !s.leaderReaped()
+	s.signalGroup(syscall.SIGTERM)
+	s.signalGroup(syscall.SIGCONT)
 	for _, p := range s.tree() {
-		if p.group == s.rec.CommandPID {
-			group = append(group, p)
+		if grouped && p.group == s.rec.CommandPID || p.pid == s.initPID {
+			continue
+		}
+		s.signal(p, syscall.SIGTERM)
+		s.signal(p, syscall.SIGCONT)
+	}
+}
+
+// noteLeft records what the command left behind.
+func (s *supervisor) noteLeft() {
+	for _, p := range s.tree() {
+		if p.pid == s.initPID {
+			continue
+		}
+		if s.leftCount++; s.leftCount <= maxLeft {
+			s.left = append(s.left, LeftProcess{PID: innerPID(p.pid), Name: commandLine(p.pid)})
 		}
 	}
-	return group
 }
 
-func (s *supervisor) groupRunning() bool { return len(s.group()) > 0 }
-
-// signalGroup signals the command's process group. Once the leader is reaped, the group's number
-// may be reused, so it signals the processes individually.
-func (s *supervisor) signalGroup(sig syscall.Signal) {
-	if !s.ended {
-		_ = syscall.Kill(-s.rec.CommandPID, sig) // fails only if the command has just ended
-		return
-	}
-	for _, p := range s.group() {
-		s.signal(p, sig)
-	}
-}
+// maxLeft is how many processes an exit record names.
+const maxLeft = 8
 
 func (s *supervisor) signal(p process, sig syscall.Signal) {
 	if err := signalProcess(p.pid, p.start, sig); err != nil {

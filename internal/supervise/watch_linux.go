@@ -61,14 +61,27 @@ func (w *watch) exceeded(s *supervisor, at time.Time) string {
 	if w.limits.MemoryBytes == 0 {
 		return ""
 	}
-	var resident int64
+	if used := memoryInUse(tree, w.limits.MemoryBytes); used > w.limits.MemoryBytes {
+		return fmt.Sprintf("all processes together had %d bytes in memory, the limit is %d", used, w.limits.MemoryBytes)
+	}
+	return ""
+}
+
+// memoryInUse returns the memory that a tree has in use. It first adds up what is resident, which is
+// cheap but counts shared pages once for each process, and files that the kernel can drop. Only if
+// that exceeds the limit it measures exactly.
+func memoryInUse(tree []process, limit int64) int64 {
+	var resident, used int64
 	for _, p := range tree {
 		resident += residentBytes(p.pid)
 	}
-	if resident > w.limits.MemoryBytes {
-		return fmt.Sprintf("all processes together had %d bytes in memory, the limit is %d", resident, w.limits.MemoryBytes)
+	if resident <= limit {
+		return resident
 	}
-	return ""
+	for _, p := range tree {
+		used += ownBytes(p.pid)
+	}
+	return used
 }
 
 // measure reports the growth of the folders since the command started.
@@ -134,4 +147,35 @@ func residentBytes(pid int) int64 {
 		return 0
 	}
 	return pages * int64(os.Getpagesize())
+}
+
+// ownBytes returns the memory of a process that only its end or swap space can free: anonymous and
+// shared memory, with its share of what several processes have. Where the kernel does not say, it
+// is what is resident.
+func ownBytes(pid int) int64 {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/smaps_rollup")
+	if err != nil {
+		return residentBytes(pid)
+	}
+	var sum int64
+	found := false
+	for line := range bytes.Lines(text) {
+		f := bytes.Fields(line)
+		const kibibyte, words = 1 << 10, 3 // as "Pss_Anon:  1234 kB"
+		if len(f) != words {
+			continue
+		}
+		switch string(f[0]) {
+		case "Pss_Anon:", "Pss_Shmem:", "SwapPss:":
+			n, err := strconv.ParseInt(string(f[1]), 10, 64)
+			if err != nil {
+				continue
+			}
+			sum, found = sum+n*kibibyte, true
+		}
+	}
+	if !found { // before Linux 5.3
+		return residentBytes(pid)
+	}
+	return sum
 }

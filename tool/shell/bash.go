@@ -37,7 +37,11 @@ type Bash struct {
 	runs   string // directory of the run directories
 	dir    string // working directory of commands
 	env    []string
-	grace  time.Duration
+	homes  string // directory of the homes of sessions; empty: each run has one of its own
+	// What an operator can do about a refusal of the sandbox, with {path} for the path.
+	advice   string
+	grace    time.Duration
+	endGrace time.Duration
 }
 
 var (
@@ -61,6 +65,8 @@ type answer struct {
 	Stderr    string `json:"stderr"`
 	TimedOut  bool   `json:"timed_out"`
 	Truncated bool   `json:"truncated"`
+	// What the runtime has to say about the command: what it left behind, what was refused.
+	Note string `json:"note,omitempty"`
 }
 
 // Spec implements tool.Tool.
@@ -73,7 +79,7 @@ func (b *Bash) Deadline(args json.RawMessage) time.Duration {
 	if err != nil || named.TimeoutSeconds <= 0 {
 		return 0
 	}
-	return time.Duration(named.TimeoutSeconds)*time.Second + b.grace + cleanupWait
+	return time.Duration(named.TimeoutSeconds)*time.Second + max(b.grace, b.endGrace) + cleanupWait
 }
 
 // describe returns the spec, with schemas derived from the two types above. deadline applies to
@@ -127,7 +133,7 @@ func (b *Bash) RunBackground(ctx context.Context, call tool.Call, env tool.Env, 
 	if run == nil {
 		return ended
 	}
-	return b.follow(ctx, b.runDir(call), run, &output{sink: sink, secret: env.SecretMasker})
+	return b.follow(ctx, b.runDir(call), run, b.newOutput(call, env, sink))
 }
 
 // command converts the arguments. The command text is one argument of bash after a --, so that it
@@ -153,8 +159,9 @@ func (b *Bash) command(call tool.Call) (supervise.Command, error) {
 		Env:       b.env,
 		Dir:       dir,
 		Workspace: b.dir,
+		Home:      b.home(call.Session),
 		Timeout:   time.Duration(args.TimeoutSeconds) * time.Second,
-		Grace:     b.grace,
+		Grace:     b.endGrace,
 	}, nil
 }
 

@@ -37,7 +37,7 @@ func TestBash(t *testing.T) {
 		{"empty standard input", `{"command":"cat; echo end"}`, answer{Stdout: "end\n"}},
 		{"invalid text is replaced", `{"command":"printf 'a\\xff\\xfeb'"}`, answer{Stdout: "a\uFFFDb"}},
 		{"its own time limit", `{"command":"echo on; sleep 600","timeout_seconds":1}`,
-			answer{ExitCode: 128 + 9, Stdout: "on\n", TimedOut: true}},
+			answer{ExitCode: 128 + 15, Stdout: "on\n", TimedOut: true}},
 		{"cwd", `{"command":"basename \"$PWD\"","cwd":"sub"}`, answer{Stdout: "sub\n"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

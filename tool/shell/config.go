@@ -14,8 +14,11 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// DefaultGrace is the grace period if Config.Grace is zero.
-const DefaultGrace = supervise.DefaultGrace
+// The grace periods if those of Config are zero.
+const (
+	DefaultGrace    = 10 * time.Second
+	DefaultEndGrace = supervise.DefaultGrace
+)
 
 // defaultPath is the PATH of a command if this process has none.
 const defaultPath = "PATH=/usr/local/bin:/usr/bin:/bin"
@@ -34,6 +37,9 @@ type Config struct {
 	// Complete environment, as name=value; nil: PATH, HOME, LANG and TMPDIR of this process.
 	Env      []string
 	Grace    time.Duration // between SIGTERM and SIGKILL when a call is stopped; 0: DefaultGrace
+	// Between SIGTERM and SIGKILL when a command reaches its timeout_seconds, and for processes that
+	// it left behind; 0: DefaultEndGrace.
+	EndGrace time.Duration
 	Deadline time.Duration // of a call without timeout_seconds; 0: tool.DefaultDeadline, 2 h
 
 	// Profile confines commands to Dir; empty: no confinement. A custom Runner has its own profile,
@@ -43,6 +49,12 @@ type Config struct {
 	Unsafe bool
 	Limits Limits
 	Reads  []string
+	// HomesDir is the directory in which each session of confined commands has HOME and /tmp, which
+	// last until RemoveHome. Empty: each command has new ones. It must be outside of every Dir.
+	HomesDir string
+	// Advice says what an operator can do about something that the sandbox refuses, for the model to
+	// pass on; {path} stands for what was refused. Empty: a word about this Config.
+	Advice string
 }
 
 // New creates the tool bash.
@@ -51,7 +63,7 @@ type Config struct {
 // nor sets Supervisor, and on systems other than Linux (supervise.Unsupported). It also fails if
 // this machine cannot enforce the Profile (supervise.Unenforceable).
 func New(c Config) (*Bash, error) {
-	b := &Bash{runner: c.Runner, env: c.Env, grace: c.Grace}
+	b := &Bash{runner: c.Runner, env: c.Env, grace: c.Grace, endGrace: c.EndGrace, advice: cmp.Or(c.Advice, defaultAdvice)}
 	if c.RunsDir == "" || c.Dir == "" {
 		return nil, errors.New("bash: RunsDir and Dir are required")
 	}
@@ -61,6 +73,11 @@ func New(c Config) (*Bash, error) {
 	}
 	if b.dir, err = filepath.Abs(c.Dir); err != nil {
 		return nil, fmt.Errorf("bash: resolve Dir: %w", err)
+	}
+	if c.HomesDir != "" {
+		if b.homes, err = filepath.Abs(c.HomesDir); err != nil {
+			return nil, fmt.Errorf("bash: resolve HomesDir: %w", err)
+		}
 	}
 	if b.env == nil {
 		b.env = safeEnv()
@@ -72,10 +89,10 @@ func New(c Config) (*Bash, error) {
 		return nil, fmt.Errorf("bash: the deadline %v is negative: use a positive duration, or 0 for %v", c.Deadline, tool.DefaultDeadline)
 	}
 	b.spec = describe(cmp.Or(c.Deadline, tool.DefaultDeadline))
-	if b.grace < 0 {
-		return nil, fmt.Errorf("bash: the grace period %v is negative", b.grace)
+	if short := min(b.grace, b.endGrace); short < 0 {
+		return nil, fmt.Errorf("bash: the grace period %v is negative", short)
 	}
-	b.grace = cmp.Or(b.grace, DefaultGrace)
+	b.grace, b.endGrace = cmp.Or(b.grace, DefaultGrace), cmp.Or(b.endGrace, DefaultEndGrace)
 	if b.runner != nil && c.Profile.Confines() {
 		return nil, errors.New("bash: Profile cannot be combined with Runner: set the profile in the supervise.Config of the Runner")
 	}

@@ -188,6 +188,7 @@ func causeOf(ctx context.Context, err error) perdure.Cause {
 // the model.
 type output struct {
 	sink     tool.Sink
+	scope    scope             // of the command, for what is said about refusals
 	known    int64             // bytes that the task's log already has
 	secret   tool.SecretMasker // the session's secrets; nil: none
 	next     int64             // offset of the next output
@@ -195,6 +196,11 @@ type output struct {
 	late     int64             // bytes received since then
 	stdout   clip
 	stderr   clip
+}
+
+// newOutput returns the receiver of the output of a call's command.
+func (b *Bash) newOutput(call tool.Call, env tool.Env, sink tool.Sink) *output {
+	return &output{sink: sink, secret: env.SecretMasker, scope: scope{workspace: b.dir, home: b.home(call.Session), advice: b.advice}}
 }
 
 // addChunk handles one chunk of output. Its error is the sink's cause for the work to end.
@@ -255,6 +261,7 @@ func (o *output) result(e supervise.Exit) tool.Result {
 	if e.Limit != "" {
 		a.Stderr += "\n[The command was killed: " + e.Limit + ".]"
 	}
+	a.Note = o.note(e, a)
 	r := tool.Success(a)
 	r.ExitCode = &e.Code
 	return r

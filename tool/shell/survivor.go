@@ -66,7 +66,9 @@ func (b *Bash) Adopt(ctx context.Context, call tool.Call, env tool.Env, sink too
 	if err != nil {
 		return tool.Internal(fmt.Errorf("adopt command: %w", err))
 	}
-	return b.follow(ctx, dir, run, &output{sink: sink, known: env.LogBytes - base, secret: env.SecretMasker})
+	out := b.newOutput(call, env, sink)
+	out.known = env.LogBytes - base
+	return b.follow(ctx, dir, run, out)
 }
 
 // Stop implements tool.Survivor. The grace period lies between SIGTERM and SIGKILL.

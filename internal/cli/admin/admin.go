@@ -214,8 +214,8 @@ func (c *GC) Run(ctx context.Context, d Console) error {
 	if c.DryRun {
 		went = "would be removed"
 	}
-	d.Say("%d run directories, %d folders of session databases, %d blobs of %d bytes and %d unfinished files %s; data younger than an hour is kept",
-		found.Runs, found.SQLFolders, found.Blobs, found.BlobBytes, found.Partial, went)
+	d.Say("%d run directories, %d homes of commands, %d folders of session databases, %d blobs of %d bytes and %d unfinished files %s; data younger than an hour is kept",
+		found.Runs, found.Homes, found.SQLFolders, found.Blobs, found.BlobBytes, found.Partial, went)
 	if c.Vacuum && !c.DryRun {
 		d.Say("the database shrank by %d bytes", found.FreedBytes)
 	}

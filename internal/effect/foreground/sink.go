@@ -29,16 +29,22 @@ type callSink struct {
 
 	mu        sync.Mutex
 	output    spool              // guarded by mu
+	frames    taskrun.Characters // guarded by mu; of the output that is published
 	last      []func(tool.Sink)  // guarded by mu; the latest status and progress, for the task
 	artifacts []perdure.Artifact // guarded by mu
 	task      *taskrun.Sink      // guarded by mu; nil in the foreground
 }
 
 func (l *callSink) publish(kind string, data any) perdure.Cause {
-	l.calls.core.Runner.Touch(l.work)
-	l.calls.core.ReportActivity(l.call.Session)
+	l.touch()
 	l.calls.core.Store.Publish(store.Frame{Session: l.call.Session, Type: kind, Data: data})
 	return ""
+}
+
+// touch notes that the call is active.
+func (l *callSink) touch() {
+	l.calls.core.Runner.Touch(l.work)
+	l.calls.core.ReportActivity(l.call.Session)
 }
 
 // report publishes a report, or forwards it to the task. The latest report of each kind is buffered
@@ -82,9 +88,14 @@ func (l *callSink) Output(stream string, delta []byte) perdure.Cause {
 		if l.buffering {
 			l.output.write(stream, delta)
 		}
+		text := l.frames.Whole(stream, delta)
 		l.mu.Unlock()
+		if text == "" {
+			l.touch()
+			return ""
+		}
 		return l.publish("tool.output.delta", taskrun.ToolOutput{CallID: l.call.ID, Name: l.call.Tool, Stream: stream,
-			Delta: string(delta)})
+			Delta: text})
 	}
 	l.mu.Unlock()
 	return task.Output(stream, delta)
@@ -151,6 +162,7 @@ func (l *callSink) attachTask(task *taskrun.Sink) {
 		task.Artifact(a)
 	}
 	l.output.drop()
+	task.ContinueFrames(l.frames)
 	l.last, l.artifacts, l.task = nil, nil, task
 }
 

@@ -135,21 +135,21 @@ func (ts *Tasks) publishInTx(tx store.Tx, t perdure.Task, files []tool.FileWrite
 	return paths, nil
 }
 
-// outputLog builds output.log from the task log: every chunk with its stream, cut at the limit.
+// outputLog builds output.log from the task log: every line with its stream, cut at the limit.
 func (ts *Tasks) outputLog(ctx context.Context, t perdure.Task, v Verdict,
 	page logPage) (log string, truncated bool, end int64, err error) {
 	if v.raw != nil {
 		log, truncated = limitLog(*v.raw)
 		return log + v.tail, truncated, int64(len(*v.raw)), nil
 	}
-	var b strings.Builder
-	chars := 0
-	for chars <= logLimitChars && page.err == nil && len(page.chunks) > 0 {
-		offset := int64(0)
+	var lines lineLog
+	offset := int64(0)
+	for lines.size() <= logLimitChars && page.err == nil && len(page.chunks) > 0 {
 		for _, c := range page.chunks {
-			piece := "[" + c.Stream + "] " + strings.ToValidUTF8(string(c.Bytes), "\uFFFD")
-			b.WriteString(piece)
-			chars += utf8.RuneCountInString(piece)
+			if c.Offset > offset {
+				lines.gap(c.Offset - offset)
+			}
+			lines.write(c.Stream, c.Bytes)
 			offset = c.Offset + int64(len(c.Bytes))
 		}
 		page.err = ts.core.Store.View(ctx, func(r store.Reader) (err error) {
@@ -157,7 +157,7 @@ func (ts *Tasks) outputLog(ctx context.Context, t perdure.Task, v Verdict,
 			return err
 		})
 	}
-	log, truncated = limitLog(b.String())
+	log, truncated = limitLog(lines.String())
 	return log + v.tail, truncated, page.end, page.err
 }
 

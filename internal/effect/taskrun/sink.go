@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/store"
@@ -54,7 +52,8 @@ type Sink struct {
 	output  []segment           // guarded by mu
 	skip    int64               // guarded by mu; size of the gap before the next output
 	size    int                 // guarded by mu; bytes in output
-	tail    string              // guarded by mu; the end of the output, for people
+	tail    lineLog             // guarded by mu; the end of the output, for people
+	frames  Characters          // guarded by mu; of the output that is published
 	update  *perdure.TaskUpdate // guarded by mu; unwritten changes of the row; nil: none
 	rowAt   time.Time           // guarded by mu; when the row was last written
 	cause   perdure.Cause       // guarded by mu; why the work should end
@@ -64,6 +63,7 @@ type Sink struct {
 // init initialises a sink as NewSink does. It is called once, before any other method.
 func (s *Sink) init(tasks *Tasks, t *perdure.Task, logged int64) {
 	s.tasks, s.task, s.logged, s.end, s.flushed.L = tasks, t, logged, logged, &s.mu
+	s.tail.keepChars = tailChars
 }
 
 // arm sets the timer for unwritten data: output after sinkFlush, the row once sinkProgress has
@@ -149,7 +149,7 @@ func (s *Sink) noOutput() bool {
 // or it is time for them. It reports whether nothing is left; what could not be written is kept.
 func (s *Sink) flush(last bool) bool {
 	s.mu.Lock()
-	w := pendingWrite{output: s.output, size: s.size, tail: s.tail}
+	w := pendingWrite{output: s.output, size: s.size, tail: s.tail.String()}
 	if s.update != nil && (last || time.Since(s.rowAt) >= sinkProgress) {
 		w.update, s.update = s.update, nil
 	}
@@ -273,10 +273,22 @@ func (s *Sink) Output(stream string, delta []byte) perdure.Cause {
 	if len(delta) == 0 {
 		return ""
 	}
-	s.tasks.core.Store.Publish(store.Frame{Session: s.task.Session, Type: "tool.output.delta", Data: ToolOutput{
-		TaskID: s.task.ID, Name: s.task.Tool, Stream: stream, Delta: string(delta),
-	}})
+	s.mu.Lock()
+	text := s.frames.Whole(stream, delta)
+	s.mu.Unlock()
+	if text != "" {
+		s.tasks.core.Store.Publish(store.Frame{Session: s.task.Session, Type: "tool.output.delta", Data: ToolOutput{
+			TaskID: s.task.ID, Name: s.task.Tool, Stream: stream, Delta: text,
+		}})
+	}
 	return s.AppendOutput(stream, delta)
+}
+
+// ContinueFrames makes the next frame continue those that a foreground call has published.
+func (s *Sink) ContinueFrames(published Characters) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.frames = published
 }
 
 // AppendOutput is Output without the frame.
@@ -299,7 +311,7 @@ func (s *Sink) AppendOutput(stream string, delta []byte) perdure.Cause {
 	}
 	s.skip = 0
 	s.size += len(delta)
-	s.tail = tailOf(s.tail, stream, delta)
+	s.tail.write(stream, delta)
 	s.arm()
 	return s.cause
 }
@@ -390,12 +402,3 @@ func dropWritten(output []segment, n int64) []segment {
 
 // OmittedText is the text that replaces missing output for live watchers.
 func OmittedText(n int64) string { return fmt.Sprintf("\n[... %d bytes left out ...]\n", n) }
-
-// tailOf returns the tail of the output after another piece of it.
-func tailOf(tail, stream string, delta []byte) string {
-	if limit := tailChars * utf8.UTFMax; len(delta) > limit {
-		delta = delta[len(delta)-limit:]
-	}
-	text := []rune(tail + "[" + stream + "] " + strings.ToValidUTF8(string(delta), "\uFFFD"))
-	return string(text[max(len(text)-tailChars, 0):])
-}

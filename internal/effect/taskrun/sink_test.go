@@ -218,12 +218,19 @@ func TestSinkHoldsBackWhatIsTooMuch(t *testing.T) {
 
 func TestTailKeepsTheEnd(t *testing.T) { // BG12
 	t.Parallel()
-	tail := tailOf("", "stdout", []byte("one\n"))
-	tail = tailOf(tail, "stderr", []byte("two \xff\n"))
-	if tail != "[stdout] one\n[stderr] two \uFFFD\n" {
-		t.Errorf("got %q", tail)
+	tail := lineLog{keepChars: tailChars}
+	tail.write("stdout", []byte("one\n"))
+	tail.write("stderr", []byte("two \xff\n"))
+	if got := tail.String(); got != "[stdout] one\n[stderr] two \uFFFD\n" {
+		t.Errorf("got %q", got)
 	}
-	long := tailOf(tail, "stdout", []byte(strings.Repeat("日", 5000)+"end"))
+	for range 10 { // the line is never complete
+		tail.write("stdout", []byte(strings.Repeat("日", 5000)+"end"))
+	}
+	long := tail.String()
+	if size := len(tail.text) + len(tail.open[0].bytes); size > 100*tailChars {
+		t.Errorf("%d bytes are kept", size)
+	}
 	if n := utf8.RuneCountInString(long); n != 2048 || !strings.HasSuffix(long, "日end") || !utf8.ValidString(long) {
 		t.Errorf("got %d characters, %q", n, long[len(long)-20:])
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -22,7 +23,8 @@ func endProperties() []property {
 		{"a second stop shortens the grace and a third cannot lengthen it", stopShortens},
 		{"stop of an ended run changes nothing", stopOfEnded},
 		{"a stop outlives its caller", stopOutlivesCaller},
-		{"a timeout kills", timeoutKills},
+		{"a timeout lets the command finish", timeoutLetsFinish},
+		{"a timeout kills after the grace", timeoutKills},
 	}
 }
 
@@ -149,17 +151,42 @@ func stopOutlivesCaller(ctx context.Context, t *testing.T, h Harness) {
 	}
 }
 
+// timedOut runs a command with a timeout that ends it after it was ready. On a busy machine a short
+// timeout may pass before: then a longer one is tried.
+func timedOut(ctx context.Context, t *testing.T, h Harness, c supervise.Command) (reading, time.Duration) {
+	t.Helper()
+	for i := 0; ; i++ {
+		c.Timeout = 250 * time.Millisecond << i
+		got := follow(ctx, t, h.start(ctx, t, fmt.Sprint(i), c), 0)
+		if strings.HasPrefix(string(got.all), "ready\n") {
+			return got, c.Timeout
+		}
+	}
+}
+
+func timeoutLetsFinish(ctx context.Context, t *testing.T, h Harness) {
+	c := h.command("hold")
+	c.Grace = 30 * time.Second
+
+	got, _ := timedOut(ctx, t, h, c)
+
+	wantCode(t, got.exit, 7)
+	if string(got.all) != "ready\nbye\n" || !got.exit.TimedOut || got.exit.Cancelled {
+		t.Errorf("got output %q, exit %+v", got.all, got.exit)
+	}
+}
+
 func timeoutKills(ctx context.Context, t *testing.T, h Harness) {
 	c := h.command("stubborn")
-	c.Timeout = 500 * time.Millisecond
+	c.Grace = time.Second // long enough for a busy machine to let it write
 
-	got := follow(ctx, t, h.start(ctx, t, "a", c), 0)
+	got, timeout := timedOut(ctx, t, h, c)
 
-	if e := got.exit; e.Code != 128+9 || e.Signal != 9 || !e.TimedOut || e.Cancelled {
-		t.Errorf("got exit %+v", e)
+	if e := got.exit; e.Code != 128+9 || e.Signal != 9 || !e.TimedOut || e.Cancelled || string(got.all) != "ready\nno\n" {
+		t.Errorf("got output %q, exit %+v", got.all, e)
 	}
-	if d := got.exit.EndedAt.Sub(got.exit.StartedAt); d < c.Timeout {
-		t.Errorf("it was killed after %v, before its timeout of %v", d, c.Timeout)
+	if d := got.exit.EndedAt.Sub(got.exit.StartedAt); d < timeout+c.Grace {
+		t.Errorf("it was killed after %v, before its timeout of %v and its grace of %v", d, timeout, c.Grace)
 	}
 }
 

@@ -30,7 +30,9 @@ type fakeRun struct {
 	killed           bool // dead is closed
 	supervisorKilled bool // the supervisor was killed
 	killAt           time.Time
+	terminated       bool // term is closed
 	cancelled        bool
+	timedOut         bool
 	chunks           []supervise.Chunk
 	outputBytes      int64
 	rotated          int64
@@ -59,6 +61,7 @@ func (r *fakeRun) kill() {
 func (r *fakeRun) start(pid int, c supervise.Command) {
 	c.OutputMaxBytes = cmp.Or(c.OutputMaxBytes, supervise.DefaultOutputMaxBytes)
 	c.OutputMaxBytes = max(c.OutputMaxBytes, supervise.MinOutputMaxBytes)
+	c.Grace = cmp.Or(c.Grace, supervise.DefaultGrace)
 	r.state, r.command, r.began = supervise.Alive, c, time.Now()
 	r.term, r.dead, r.wake = make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
 	r.record = supervise.Record{
@@ -96,8 +99,10 @@ func (r *fakeRun) supervise(result <-chan int) {
 			r.finish(supervise.Exit{Code: code})
 			return
 		case <-timeout:
-			r.finish(supervise.Exit{Code: 128 + 9, Signal: 9, TimedOut: true})
-			return
+			r.world.mu.Lock()
+			r.timedOut = true
+			r.beginEnd(r.command.Grace)
+			r.world.mu.Unlock()
 		case <-kill.C:
 			r.finish(supervise.Exit{Code: 128 + 9, Signal: 9})
 			return
@@ -121,7 +126,7 @@ func (r *fakeRun) finish(e supervise.Exit) {
 
 // end is called with world.mu held.
 func (r *fakeRun) end(e supervise.Exit) {
-	e.Version, e.Cancelled, e.TreeGone = 1, r.cancelled, true
+	e.Version, e.Cancelled, e.TimedOut, e.TreeGone = 1, r.cancelled, r.timedOut, true
 	e.StartedAt, e.EndedAt = r.began, time.Now()
 	e.OutputBytes, e.RotatedBytes = r.outputBytes, r.rotated
 	r.exit = &e
@@ -136,8 +141,14 @@ func (r *fakeRun) requestStop(grace time.Duration) {
 	if !r.isRunning() {
 		return
 	}
-	if !r.cancelled {
-		r.cancelled = true
+	r.cancelled = true
+	r.beginEnd(grace)
+}
+
+// beginEnd asks the command to end, and has it killed after grace. It is called with world.mu held.
+func (r *fakeRun) beginEnd(grace time.Duration) {
+	if !r.terminated {
+		r.terminated = true
 		close(r.term)
 	}
 	if at := time.Now().Add(max(grace, 0)); r.killAt.IsZero() || at.Before(r.killAt) {
