@@ -169,8 +169,8 @@ func (g Garbage) owned(ctx context.Context, blobs []File) (o ownedData, err erro
 	return o, err
 }
 
-// homes lists the homes that were created before a time. What commands wrote there is not looked at:
-// it may be much, and as old as they like.
+// homes lists the homes that were created before a time. What commands wrote there is not looked
+// at: it may be much, and as old as they like.
 func (g Garbage) homes(before time.Time) (names []string, err error) {
 	entries, err := os.ReadDir(filepath.Join(g.Dir, HomeFolder))
 	if errors.Is(err, fs.ErrNotExist) {

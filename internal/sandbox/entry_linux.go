@@ -99,8 +99,8 @@ func runStage(o Order, r *reporter) error {
 	return c.exec()
 }
 
-// prepareFiles creates the scratch directory and enters the view of the command. It returns in words
-// what it adds to the sandbox. Under Isolated the init has done it.
+// prepareFiles creates the scratch directory and enters the view of the command. It returns in
+// words what it adds to the sandbox. Under Isolated the init has done it.
 func prepareFiles(o Order) ([]string, error) {
 	if o.Profile == Isolated {
 		return nil, nil

@@ -86,7 +86,11 @@ func rulesOf(o Order) ([]landlock.Rule, error) {
 		writes = append(writes, temporaryOf(string(o.Scratch)))
 	}
 	var rules []landlock.Rule
-	for path, rights := range rightsOn(append(reads, o.Reads...), writes) {
+	all := rightsOn(append(reads, o.Reads...), writes)
+	if o.HasView() {
+		all[terminalPath] |= deviceRights
+	}
+	for path, rights := range all {
 		switch st, err := os.Stat(path); {
 		case errors.Is(err, os.ErrNotExist), errors.Is(err, os.ErrPermission):
 			continue

@@ -45,6 +45,9 @@ func devices() []string {
 // processorPath describes the processors; a runtime counts them there.
 const processorPath = "/sys/devices/system/cpu"
 
+// terminalPath is the directory of pseudo-terminals.
+const terminalPath = "/dev/pts"
+
 // temporaryPaths are the directories of a view that show the temporary files of the command.
 func temporaryPaths() []string { return []string{"/tmp", "/var/tmp"} }
 
@@ -118,7 +121,8 @@ func (v view) makePoint(to string, isDir bool) error {
 	if dir := temporaryAbove(to); dir != "" {
 		place, rel = v.at(dir), strings.TrimPrefix(filepath.Clean(to), dir+"/")
 	}
-	// Below /tmp an earlier command may have left links that lead outside: root does not follow them.
+	// Below /tmp an earlier command may have left links that lead outside: root does not follow
+	// them.
 	root, err := os.OpenRoot(place)
 	if err != nil {
 		return err
@@ -223,6 +227,7 @@ func (v view) kernelFiles(l Limits) error {
 			return err
 		}
 	}
+	v.terminals()
 	size := fmt.Sprintf("size=%d,mode=1777", max(l.MemoryBytes/sharedPart, minSharedBytes))
 	if err := syscall.Mount("shm", v.at("/dev/shm"), "tmpfs", quiet, size); err != nil {
 		return fmt.Errorf("mount /dev/shm: %w", err)
@@ -234,6 +239,16 @@ func (v view) kernelFiles(l Limits) error {
 		return fmt.Errorf("mount /proc (a container that covers parts of its own /proc forbids it): %w", err)
 	}
 	return nil
+}
+
+// terminals gives the command pseudo-terminals of its own, for programs that start others in one.
+// Where the kernel refuses, the command has none.
+func (v view) terminals() {
+	dir := v.at(terminalPath)
+	if os.Mkdir(dir, 0o755) == nil &&
+		syscall.Mount("devpts", dir, "devpts", syscall.MS_NOSUID|syscall.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620") == nil {
+		_ = os.Symlink("pts/ptmx", v.at("/dev/ptmx")) // fails only if there is one
+	}
 }
 
 // enter makes the view the root, and detaches the old root.

@@ -50,8 +50,8 @@ type View string
 const (
 	ViewOfRoot View = "root" // in mount and IPC namespaces; needs CAP_SYS_ADMIN
 	ViewOfUser View = "user" // the same below a user namespace
-	// NoView: Landlock alone restricts files. /tmp and /dev/shm are then not writable, and there are
-	// no local sockets, since Landlock does not cover them.
+	// NoView: Landlock alone restricts files. /tmp and /dev/shm are then not writable, and there
+	// are no local sockets, since Landlock does not cover them.
 	NoView View = ""
 )
 

@@ -43,7 +43,8 @@ type Command struct {
 	// DefaultGrace. Stop has its own grace.
 	Grace time.Duration
 	// Drain is how long the run waits for the end of the output and of the tree after the command's
-	// first process has ended; zero means DefaultDrain. What runs then was left behind: it is ended.
+	// first process has ended; zero means DefaultDrain. What runs then was left behind: it is
+	// ended.
 	Drain time.Duration
 	// OutputMaxBytes limits the size of both streams together on disk; zero means
 	// DefaultOutputMaxBytes, and a smaller value than MinOutputMaxBytes means that minimum. Half of

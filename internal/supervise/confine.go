@@ -30,8 +30,8 @@ var Unenforceable = sandbox.Unenforceable
 // Enforcement says of one part of the sandbox whether this machine can enforce it, and if not, why.
 type Enforcement = sandbox.Fact
 
-// ViewPart is the part that says whether commands under ProfileWorkspace have their own /tmp, /dev/shm
-// and local sockets.
+// ViewPart is the part that says whether commands under ProfileWorkspace have their own /tmp,
+// /dev/shm and local sockets.
 const ViewPart = sandbox.ViewPart
 
 // Enforced says what this machine can enforce: first the parts of the sandbox, then the profiles,

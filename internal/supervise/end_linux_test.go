@@ -16,8 +16,8 @@ import (
 // longGrace is longer than what these tests wait for: a process that gets SIGKILL fails them.
 const longGrace = 15 * time.Second
 
-// timedOut runs a script in a new scene with a timeout that it reaches after it has said ready. On a
-// busy machine a short timeout may pass before: then a longer one is tried.
+// timedOut runs a script in a new scene with a timeout that it reaches after it has said ready. On
+// a busy machine a short timeout may pass before: then a longer one is tried.
 func timedOut(t *testing.T, l *supervise.Local, script string) (*outside, string, supervise.Exit) {
 	t.Helper()
 	for timeout := 500 * time.Millisecond; ; timeout *= 2 {
@@ -52,8 +52,8 @@ func inEveryProfile(t *testing.T, law func(t *testing.T, l *supervise.Local)) {
 	}
 }
 
-// TestTimeoutIsGentle: what a command does when it gets SIGTERM happens at its timeout, too. Each row
-// is a report of a program that was killed at once.
+// TestTimeoutIsGentle: what a command does when it gets SIGTERM happens at its timeout, too. Each
+// row is a report of a program that was killed at once.
 func TestTimeoutIsGentle(t *testing.T) {
 	inEveryProfile(t, func(t *testing.T, l *supervise.Local) {
 		for _, c := range []struct {
@@ -102,7 +102,8 @@ func TestTimeoutIsGentle(t *testing.T) {
 	})
 }
 
-// TestTimeoutOfGit: a git that holds its index is no reason for the next one to fail (xonsh/xonsh#2406).
+// TestTimeoutOfGit: a git that holds its index is no reason for the next one to fail
+// (xonsh/xonsh#2406).
 func TestTimeoutOfGit(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("git"); err != nil {

@@ -83,6 +83,7 @@ func ordinaries() []ordinary {
 		{name: "System V memory, which PostgreSQL uses", need: "perl", ownView: true,
 			script: `perl -e 'use IPC::SysV qw(IPC_PRIVATE IPC_CREAT IPC_RMID S_IRUSR S_IWUSR); my $i = shmget(IPC_PRIVATE, 4096, IPC_CREAT | S_IRUSR | S_IWUSR);
 				defined $i or die $!; shmctl($i, IPC_RMID, 0); print "fine\n"'`},
+		{name: "a pseudo-terminal", need: "/usr/bin/python3", ownView: true, script: python("import pty\npty.spawn(['echo', 'fine'])\n")},
 		{name: "the processors", need: "nproc", script: `[ $(nproc) -ge 1 ] && cat /sys/devices/system/cpu/online > /dev/null && echo fine`},
 	}
 }
@@ -159,8 +160,8 @@ func TestHomeIsNoWayOut(t *testing.T) {
 		l := confined(t, supervise.Config{Profile: profile})
 		o := newOutside(t)
 		home := filepath.Join(filepath.Dir(o.folder), "homes", "session_1")
-		// It replaces its directories by links, and puts links where the mount points of the next command
-		// are made, if its workspace is below /tmp.
+		// It replaces its directories by links, and puts links where the mount points of the next
+		// command are made, if its workspace is below /tmp.
 		_, _ = o.runAtHome(l, home, o.expand(`exec 2>&1; cd /; rm -rf "$HOME" "$TMPDIR"/*; rmdir "$TMPDIR"; mv "$HOME" "$HOME.old"; ln -s @OUT "$HOME"; ln -s @OUT "$TMPDIR"
 			ln -s @OUT /tmp/link; ln -s / /tmp/root; ln -s @OUT `+home+`/tmp; ln -s @OUT `+home+`/home`))
 
@@ -173,8 +174,8 @@ func TestHomeIsNoWayOut(t *testing.T) {
 	})
 }
 
-// TestWorkspaceBelowTmp: a workspace below /tmp is visible in the command's own /tmp, and links that an
-// earlier command left there do not move it.
+// TestWorkspaceBelowTmp: a workspace below /tmp is visible in the command's own /tmp, and links
+// that an earlier command left there do not move it.
 func TestWorkspaceBelowTmp(t *testing.T) {
 	inProfiles(t, func(t *testing.T, profile supervise.Profile) {
 		l := confined(t, supervise.Config{Profile: profile})
@@ -198,7 +199,7 @@ func TestWorkspaceBelowTmp(t *testing.T) {
 		if o.changed() || !errors.Is(insideErr, os.ErrNotExist) {
 			t.Errorf("the planted link was followed: %v, %v", o.changed(), insideErr)
 		}
-		if exit.Error != "" { // the link is in the way: the start is refused, and nothing else happens
+		if exit.Error != "" { // the start is refused because of the link, and nothing else happens
 			return
 		}
 		if text, err := os.ReadFile(filepath.Join(o.workspace, "file")); err != nil || string(text) != "in\n" {

@@ -67,9 +67,9 @@ func (w *watch) exceeded(s *supervisor, at time.Time) string {
 	return ""
 }
 
-// memoryInUse returns the memory that a tree has in use. It first adds up what is resident, which is
-// cheap but counts shared pages once for each process, and files that the kernel can drop. Only if
-// that exceeds the limit it measures exactly.
+// memoryInUse returns the memory that a tree has in use. It first adds up what is resident, which
+// is cheap but counts shared pages once for each process, and files that the kernel can drop. Only
+// if that exceeds the limit it measures exactly.
 func memoryInUse(tree []process, limit int64) int64 {
 	var resident, used int64
 	for _, p := range tree {

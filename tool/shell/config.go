@@ -37,8 +37,8 @@ type Config struct {
 	// Complete environment, as name=value; nil: PATH, HOME, LANG and TMPDIR of this process.
 	Env      []string
 	Grace    time.Duration // between SIGTERM and SIGKILL when a call is stopped; 0: DefaultGrace
-	// Between SIGTERM and SIGKILL when a command reaches its timeout_seconds, and for processes that
-	// it left behind; 0: DefaultEndGrace.
+	// Between SIGTERM and SIGKILL when a command reaches its timeout_seconds, and for processes
+	// that it left behind; 0: DefaultEndGrace.
 	EndGrace time.Duration
 	Deadline time.Duration // of a call without timeout_seconds; 0: tool.DefaultDeadline, 2 h
 
@@ -52,8 +52,8 @@ type Config struct {
 	// HomesDir is the directory in which each session of confined commands has HOME and /tmp, which
 	// last until RemoveHome. Empty: each command has new ones. It must be outside of every Dir.
 	HomesDir string
-	// Advice says what an operator can do about something that the sandbox refuses, for the model to
-	// pass on; {path} stands for what was refused. Empty: a word about this Config.
+	// Advice says what an operator can do about something that the sandbox refuses, for the model
+	// to pass on; {path} stands for what was refused. Empty: a word about this Config.
 	Advice string
 }
 

@@ -10,7 +10,8 @@ import (
 	"github.com/perdure/perdure/internal/supervise"
 )
 
-// home returns the directory of a session's home and temporary files; empty: it has none that lasts.
+// home returns the directory of a session's home and temporary files; empty: it has none that
+// lasts.
 func (b *Bash) home(id perdure.SessionID) string {
 	if b.homes == "" {
 		return ""

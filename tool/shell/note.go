@@ -47,18 +47,18 @@ func leftNote(e supervise.Exit) string {
 		"spawn_background as a command of its own, without &.", what, verb, strings.Join(named, ", "))
 }
 
-// How programs report a refusal. The kernel answers a path that a view does not contain as if it did
-// not exist.
+// How programs report a refusal. The kernel answers a path that a view does not contain as if it
+// did not exist.
 var (
 	refusedWords = regexp.MustCompile(`(?i)permission ?(?:error|denied)|operation not permitted|read-only file system|\b(?:EACCES|EPERM|EROFS)\b`)
-	missingWords = regexp.MustCompile(`(?i)no such file or directory|\bENOENT\b`)
+	missingWords = regexp.MustCompile(`(?i)no such file or directory|not a git repository|\bENOENT\b`)
 	networkWords = regexp.MustCompile(`(?i)could not resolve|name resolution|network is unreachable|\b(?:ENETUNREACH|EAI_AGAIN|ENOTFOUND)\b`)
 	kernelWords  = regexp.MustCompile(`(?i)operation not permitted|\bEPERM\b`)
 	absolutePath = regexp.MustCompile(`(?:^|[\s'"` + "`" + `(=:])(/[^\s'"` + "`" + `():,;<>|*?]+)`)
 )
 
-// refusalNote says which of the refusals in the output are rules of the sandbox. It goes by the names
-// alone, so that it reveals nothing about what exists outside.
+// refusalNote says which of the refusals in the output are rules of the sandbox. It goes by the
+// names alone, so that it reveals nothing about what exists outside.
 func (s scope) refusalNote(e supervise.Exit, a answer) string {
 	if e.Profile == "" {
 		return ""

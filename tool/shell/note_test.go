@@ -64,8 +64,8 @@ func TestTimeoutRunsTraps(t *testing.T) {
 	}
 }
 
-// TestRefusalNote: the model reads which refusals are rules of the sandbox, by which flag they change,
-// and nothing about those that are none. The lines are what programs print.
+// TestRefusalNote: the model reads which refusals are rules of the sandbox, by which flag they
+// change, and nothing about those that are none. The lines are what programs print.
 func TestRefusalNote(t *testing.T) {
 	t.Parallel()
 	s := scope{workspace: "/work/site", home: "/data/homes/s", advice: "ADVICE {path}."}
@@ -79,6 +79,8 @@ func TestRefusalNote(t *testing.T) {
 	}{
 		{name: "bash", stderr: "/bin/bash: line 1: /etc/shadow: Permission denied\n", exit: supervise.Exit{Code: 1, HasView: true}, want: []string{outside + "/etc/shadow: ", "ADVICE /etc/shadow."}},
 		{name: "cat in a view", stderr: "cat: /var/log/syslog: No such file or directory\n", exit: supervise.Exit{Code: 1, HasView: true}, want: []string{outside + "/var/log/syslog: ", "$HOME and /tmp"}},
+		{name: "a worktree of git", stderr: "fatal: not a git repository: /src/main/.git/worktrees/c\n", exit: supervise.Exit{Code: 128, HasView: true}, want: []string{outside + "/src/main/.git/worktrees/c: "}},
+		{name: "no repository", stderr: "fatal: not a git repository (or any of the parent directories): .git\n", exit: supervise.Exit{Code: 128, HasView: true}},
 		{name: "cat without a view", stderr: "cat: /var/log/syslog: No such file or directory\n", exit: supervise.Exit{Code: 1}},
 		{name: "Node (oalders/dot-files#917)", stderr: "Error: EACCES: permission denied, mkdir '/home/me/.npm/_cacache'\n", exit: supervise.Exit{Code: 243, HasView: true}, want: []string{outside + "/home/me/.npm/_cacache: "}},
 		{name: "Python", stderr: "PermissionError: [Errno 13] Permission denied: '/srv/data.csv'\n", exit: supervise.Exit{Code: 1, HasView: true}, want: []string{outside + "/srv/data.csv: "}},

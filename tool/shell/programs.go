@@ -124,8 +124,8 @@ func (f *programFinder) addDir(dir string) {
 	}
 }
 
-// addWithoutSecrets adds a directory: as a whole, or if something directly in it looks like a secret,
-// everything else.
+// addWithoutSecrets adds a directory: as a whole, or if something directly in it looks like a
+// secret, everything else.
 func (f *programFinder) addWithoutSecrets(dir string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -142,8 +142,8 @@ func (f *programFinder) addWithoutSecrets(dir string) {
 	}
 }
 
-// mayShow reports whether a path neither contains a hidden one nor lies in one. In the home directory
-// itself there may be programs.
+// mayShow reports whether a path neither contains a hidden one nor lies in one. In the home
+// directory itself there may be programs.
 func (f *programFinder) mayShow(path string) bool {
 	real := realOr(path)
 	for _, dir := range f.hidden {

@@ -45,8 +45,8 @@ func (l *lineLog) write(stream string, p []byte) {
 	}
 }
 
-// maxOpenBytes returns how much of the end of a line is needed; zero: all of it. It is twice what is
-// shown, so that the place where the rest was cut off is never shown.
+// maxOpenBytes returns how much of the end of a line is needed; zero: all of it. It is twice what
+// is shown, so that the place where the rest was cut off is never shown.
 func (l *lineLog) maxOpenBytes() int { return 2 * l.keepChars * utf8.UTFMax }
 
 // close forgets the open line of a stream.

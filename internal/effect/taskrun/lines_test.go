@@ -13,8 +13,8 @@ type piece struct {
 	gap           int64
 }
 
-// TestLines: output.log has the name of the stream at the start of each line, and no character is cut,
-// whatever the pieces.
+// TestLines: output.log has the name of the stream at the start of each line, and no character is
+// cut, whatever the pieces.
 func TestLines(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
