@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -77,6 +79,7 @@ func launchOnce(program string, o Order, std [3]uintptr) (*Child, error) {
 	}
 	if o.HasView() {
 		useNamespaces(sys, o)
+		o.Sockets = readableSockets(o)
 	}
 	o.Parent = os.Getpid()
 	s, err := spawn(stageStart{program: program, stage: stage, std: std, sys: sys}, o)
@@ -103,6 +106,43 @@ func launchOnce(program string, o Order, std [3]uintptr) (*Child, error) {
 	child.Ends = ends
 	go s.awaitStatus(ends) // ends with the init, which the caller waits for
 	return child, nil
+}
+
+// readableSockets returns the local sockets of this machine that the command could reach in what it
+// may read: a read-only mount does not prevent a connection. Those of the workspace belong to it.
+func readableSockets(o Order) [][]byte {
+	table, err := os.ReadFile("/proc/net/unix")
+	if err != nil {
+		return nil // without the table there are none
+	}
+	names := map[string]bool{} // each connection repeats the name of its listener
+	for line := range strings.Lines(string(table)) {
+		_, name, _ := strings.Cut(line, " /") // the last column; the others contain no slash
+		names[strings.TrimSuffix(name, "\n")] = name != ""
+	}
+	var reads []string
+	for _, dir := range append(systemPaths(), o.Reads...) {
+		reads = append(reads, realOr(dir))
+	}
+	var found [][]byte
+	for name, isPath := range names {
+		path, err := filepath.EvalSymlinks("/" + name)
+		if !isPath || err != nil || within(string(o.Workspace), path) {
+			continue
+		}
+		if slices.ContainsFunc(reads, func(dir string) bool { return within(dir, path) }) {
+			found = append(found, []byte(path))
+		}
+	}
+	return found
+}
+
+// realOr returns the real path, or the path itself if it does not exist.
+func realOr(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return path
 }
 
 // useNamespaces requests new namespaces. The user keeps its id, so that files have the same owner

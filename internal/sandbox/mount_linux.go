@@ -100,6 +100,9 @@ func buildView(o Order) error {
 	if err := v.readOnly(append(systemPaths(), append(o.Reads, processorPath)...)); err != nil {
 		return err
 	}
+	if err := v.hide(o.Sockets); err != nil {
+		return err
+	}
 	home := homeOf(string(o.Scratch))
 	if err := errors.Join(write(home, home), write(string(o.Workspace), string(o.Workspace))); err != nil {
 		return err
@@ -158,6 +161,17 @@ func (v view) readOnly(paths []string) error {
 		}
 		if err := v.bind(mount{from: path, to: path, attributes: attrReadOnly | attrNoSetuid | attrNoDevices}); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
+		}
+	}
+	return nil
+}
+
+// hide covers files that are visible by now.
+func (v view) hide(paths [][]byte) error {
+	for _, path := range paths {
+		err := syscall.Mount(os.DevNull, v.at(string(path)), "", syscall.MS_BIND, "")
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("hide %s: %w", path, err)
 		}
 	}
 	return nil

@@ -118,8 +118,8 @@ type Config struct {
 	Limits Limits
 	// Reads are directories and files that commands may read and execute besides those of the
 	// system, for example a tool chain or a cache. They are absolute paths; missing ones are
-	// ignored. None may contain secrets, or a socket: a read-only mount does not prevent a command
-	// under Isolated from connecting to it.
+	// ignored. None may contain secrets, or a directory in which others create sockets: a view hides
+	// only those that are there when the command starts.
 	Reads []string
 }
 
@@ -149,6 +149,10 @@ type Order struct {
 	// to; created by the stage.
 	Scratch []byte `json:"scratch"`
 	Kept    bool   `json:"kept,omitempty"` // Scratch outlives the command: several commands share it
+
+	// The local sockets of the machine in what may be read, as real paths, which a view hides. They
+	// are found at the launch.
+	Sockets [][]byte `json:"sockets,omitempty"`
 
 	Program []byte   `json:"program,omitempty"`
 	Argv    [][]byte `json:"argv,omitempty"`

@@ -242,6 +242,7 @@ func socketEscapes() []escape {
 		talks("talk to the runtime's socket", "unix", "unix", path),
 		talks("talk to an abstract socket", "unix", "unix", func(o *outside) string { return "@" + o.canary }),
 		talks("talk to a datagram socket by half a pair", "pair", "unixgram", path),
+		talks("talk to a socket in a folder that it may read", "unix", "unix", func(o *outside) string { return filepath.Join(o.tools, o.canary) }),
 		talks("talk to a port of the machine", "tcp", "tcp", loopback).leaky(),
 		talks("send to a port of the machine", "udp", "udp", loopback).leaky(),
 		tries("make a raw socket", "rawsocket", "-").asRoot(),
