@@ -83,10 +83,10 @@ func talks(name, attempt, network string, address func(o *outside) string) escap
 		}}
 }
 
-func (e escape) leaky() escape  { e.open = true; return e }
+func (e escape) leaky() escape   { e.open = true; return e }
 func (e escape) inSight() escape { e.visible = true; return e }
-func (e escape) asRoot() escape { e.root = true; return e }
-func (e escape) never() escape  { e.closed = true; return e }
+func (e escape) asRoot() escape  { e.root = true; return e }
+func (e escape) never() escape   { e.closed = true; return e }
 
 func (e escape) ifThere() escape { e.there = true; return e }
 

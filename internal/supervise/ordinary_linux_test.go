@@ -38,8 +38,8 @@ if __name__ == "__main__":
     m.set_start_method(%q)
     s = shared_memory.SharedMemory(create=True, size=1 << 20)
     with m.Manager() as g:
-        d, a = g.dict(), m.Array("i", 1)
-        p = m.Process(target=work, args=(d, m.Lock(), a)); p.start(); p.join()
+        d, a, lock = g.dict(), m.Array("i", 1), m.Lock()
+        p = m.Process(target=work, args=(d, lock, a)); p.start(); p.join()
         print(d["x"], a[0])
     s.close(); s.unlink()
 `
@@ -129,7 +129,7 @@ func TestHomeLasts(t *testing.T) {
 		l := confined(t, supervise.Config{Profile: profile})
 		first := newOutside(t)
 		home := filepath.Join(filepath.Dir(first.folder), "homes", "session_1")
-		out, exit := first.runAtHome(l, home, `echo a > $HOME/x && echo b > $TMPDIR/y && mkdir -p $HOME/go/mod && echo z > $HOME/go/mod/f && chmod -R a-w $HOME/go/mod && echo "$HOME"`)
+		out, exit := first.runAtHome(l, home, `echo alpha > $HOME/x && echo beta > $TMPDIR/y && mkdir -p $HOME/go/mod && echo z > $HOME/go/mod/f && chmod -R a-w $HOME/go/mod && echo "$HOME"`)
 		if exit.Code != 0 {
 			t.Fatalf("it ended with %+v and said %q", exit, out)
 		}
@@ -137,12 +137,12 @@ func TestHomeLasts(t *testing.T) {
 		second := newOutside(t)
 		out, exit = second.runAtHome(l, home, `cat $HOME/x $TMPDIR/y`)
 		other := newOutside(t)
-		elsewhere, _ := other.runAtHome(l, filepath.Join(filepath.Dir(home), "session_2"), `ls $HOME $TMPDIR; cat `+home+`/home/x`)
+		elsewhere, _ := other.runAtHome(l, filepath.Join(filepath.Dir(home), "session_2"), `cat $HOME/x $TMPDIR/y `+home+`/home/x`)
 
-		if exit.Code != 0 || out != "a\nb\n" {
+		if exit.Code != 0 || out != "alpha\nbeta\n" {
 			t.Errorf("the next command ended with %+v and said %q", exit, out)
 		}
-		if strings.Contains(elsewhere, "x\n") || strings.Contains(elsewhere, "y\n") || strings.Contains(elsewhere, "a\n") {
+		if strings.Contains(elsewhere, "alpha") || strings.Contains(elsewhere, "beta") {
 			t.Errorf("another session sees %q", elsewhere)
 		}
 		if err := supervise.RemoveHome(home); err != nil {
@@ -188,12 +188,12 @@ func TestWorkspaceBelowTmp(t *testing.T) {
 		home := filepath.Join(filepath.Dir(o.folder), "homes", "session_1")
 		plant := newOutside(t)
 		_, _ = plant.runAtHome(l, home, o.expand(`ln -s @OUT `+dir))
-		o.workspace = filepath.Join(realPath(t, dir), "workspace")
-		if err := os.Mkdir(o.workspace, 0o700); err != nil {
+		workspace := filepath.Join(realPath(t, dir), "workspace")
+		if err := os.Mkdir(workspace, 0o700); err != nil {
 			t.Fatal(err)
 		}
 
-		out, exit := o.runAtHome(l, home, `echo in > file; pwd; touch /tmp/mine`)
+		out, exit := o.runIn(l, workspace, home, `echo in > file; pwd; touch /tmp/mine`)
 
 		_, insideErr := os.Stat(filepath.Join(o.folder, "workspace"))
 		if o.changed() || !errors.Is(insideErr, os.ErrNotExist) {
@@ -202,7 +202,7 @@ func TestWorkspaceBelowTmp(t *testing.T) {
 		if exit.Error != "" { // the start is refused because of the link, and nothing else happens
 			return
 		}
-		if text, err := os.ReadFile(filepath.Join(o.workspace, "file")); err != nil || string(text) != "in\n" {
+		if text, err := os.ReadFile(filepath.Join(workspace, "file")); err != nil || string(text) != "in\n" {
 			t.Errorf("got %q, %v; it ended with %+v and said %q", text, err, exit, out)
 		}
 	})
@@ -211,11 +211,16 @@ func TestWorkspaceBelowTmp(t *testing.T) {
 // runAtHome runs a script with a home that lasts.
 func (o *outside) runAtHome(l *supervise.Local, home, script string) (string, supervise.Exit) {
 	o.Helper()
+	return o.runIn(l, o.workspace, home, script)
+}
+
+func (o *outside) runIn(l *supervise.Local, workspace, home, script string) (string, supervise.Exit) {
+	o.Helper()
 	if err := l.Prepare(o.soon(), o.dir); err != nil {
 		o.Fatal(err)
 	}
 	run, err := l.Start(o.soon(), o.dir, supervise.Command{
-		Argv: []string{"/bin/bash", "-c", "--", script}, Env: o.env(), Dir: o.workspace, Home: home,
+		Argv: []string{"/bin/bash", "-c", "--", script}, Env: o.env(), Dir: workspace, Home: home,
 	})
 	if err != nil {
 		o.Fatal(err)

@@ -35,8 +35,8 @@ type Config struct {
 	RunsDir    string           // directory of the run directories; required
 	Dir        string           // the working directory of commands; required
 	// Complete environment, as name=value; nil: PATH, HOME, LANG and TMPDIR of this process.
-	Env      []string
-	Grace    time.Duration // between SIGTERM and SIGKILL when a call is stopped; 0: DefaultGrace
+	Env   []string
+	Grace time.Duration // between SIGTERM and SIGKILL when a call is stopped; 0: DefaultGrace
 	// Between SIGTERM and SIGKILL when a command reaches its timeout_seconds, and for processes
 	// that it left behind; 0: DefaultEndGrace.
 	EndGrace time.Duration
