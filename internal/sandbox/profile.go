@@ -118,8 +118,8 @@ type Config struct {
 	Limits Limits
 	// Reads are directories and files that commands may read and execute besides those of the
 	// system, for example a tool chain or a cache. They are absolute paths; missing ones are
-	// ignored. None may contain secrets, or a directory in which others create sockets: a view hides
-	// only those that are there when the command starts.
+	// ignored. None may contain secrets, or a directory in which others create sockets: a view
+	// hides only those that are there when the command starts.
 	Reads []string
 }
 

@@ -1,6 +1,7 @@
 package supervise_test
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -94,7 +95,9 @@ func TestS12Bombs(t *testing.T) {
 				began := time.Now()
 
 				run := o.begin(confined(t, supervise.Config{Profile: profile, Limits: b.limits}), b.script)
-				out, exit := o.follow(run)
+				ctx, cancel := context.WithTimeout(t.Context(), 2*b.within)
+				defer cancel()
+				out, exit := o.followWith(ctx, run)
 
 				took := time.Since(began)
 				if !b.contained(o, out, exit) {

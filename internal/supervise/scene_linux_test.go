@@ -92,8 +92,13 @@ func (s *scene) find(want supervise.Remains) supervise.Run {
 // follow reads to the end.
 func (s *scene) follow(run supervise.Run) (string, supervise.Exit) {
 	s.Helper()
+	return s.followWith(s.soon(), run)
+}
+
+func (s *scene) followWith(ctx context.Context, run supervise.Run) (string, supervise.Exit) {
+	s.Helper()
 	var out strings.Builder
-	e, err := run.Follow(s.soon(), 0, func(c supervise.Chunk) error {
+	e, err := run.Follow(ctx, 0, func(c supervise.Chunk) error {
 		out.Write(c.Bytes)
 		return nil
 	})

@@ -60,15 +60,21 @@ func (p person) link(name, to string) {
 
 const script = "#!/bin/sh\necho fine\n"
 
-// TestUserPrograms is not parallel: it changes the environment of this process.
-func TestUserPrograms(t *testing.T) {
-	for _, c := range []struct {
-		name  string // with the report
-		build func(p person)
-		path  []string // of PATH, below the home
-		reads []string // below the home
-		env   []string // NAME=directory below the home
-	}{
+// layout is a home directory in which a tool has put programs, and what commands may read of it.
+type layout struct {
+	name  string // with the report
+	build func(p person)
+	path  []string // of PATH, below the home
+	reads []string // below the home
+	env   []string // NAME=directory below the home
+}
+
+func layouts() []layout {
+	return slices.Concat(managedLayouts(), otherLayouts())
+}
+
+func managedLayouts() []layout {
+	return []layout{
 		{"pyenv, whose shims start its own programs", func(p person) {
 			p.file(".pyenv/shims/python3", script)
 			p.file(".pyenv/bin/pyenv", script)
@@ -107,6 +113,11 @@ func TestUserPrograms(t *testing.T) {
 			p.link(".local/bin/notes", ".local/share/keyrings/login") // no program
 		}, []string{".local/bin"}, []string{".local/bin", ".local/share/claude/versions/2.0", ".local/share/pipx/venvs/black",
 			".local/share/pipx/venvs/black/bin", ".local/share/uv/python/cpython-3.12", ".local/share/uv/python/cpython-3.12/bin"}, nil},
+	}
+}
+
+func otherLayouts() []layout {
+	return []layout{
 		{"an installation with something secret", func(p person) {
 			p.file("sdk/bin/tool", script)
 			p.file("sdk/lib/x", "x")
@@ -130,7 +141,12 @@ func TestUserPrograms(t *testing.T) {
 			p.file("tools/lib/x", "x")
 			p.file("tools/data/x", "x")
 		}, []string{"data/bin", "tools/bin"}, []string{"tools/bin"}, nil},
-	} {
+	}
+}
+
+// TestUserPrograms is not parallel: it changes the environment of this process.
+func TestUserPrograms(t *testing.T) {
+	for _, c := range layouts() {
 		t.Run(c.name, func(t *testing.T) {
 			p := newPerson(t)
 			c.build(p)
