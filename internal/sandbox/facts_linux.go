@@ -100,7 +100,7 @@ func Facts(program string) []Fact {
 	}
 	isolated, isolatedErr := try(program, Config{Profile: Isolated}, NoView)
 	_, workspaceErr := try(program, Config{Profile: Workspace}, NoView)
-	_, viewErr := bestView(program, Config{Profile: Workspace})
+	_, viewErr := bestView(program, Config{Profile: Workspace, Unsafe: true}) // whatever else is missing
 	var pids error
 	if !slices.Contains(isolated, pidLimitWords) {
 		pids = errors.New("pid_max is not per pid namespace (Linux 6.14), or the profile isolated does not work: " +

@@ -51,9 +51,9 @@ const terminalPath = "/dev/pts"
 // temporaryPaths are the directories of a view that show the temporary files of the command.
 func temporaryPaths() []string { return []string{"/tmp", "/var/tmp"} }
 
-// temporaryAbove returns the one of temporaryPaths that path is below; empty: none.
+// temporaryAbove returns the writable directory of every view that path is below; empty: none.
 func temporaryAbove(path string) string {
-	for _, dir := range temporaryPaths() {
+	for _, dir := range append(temporaryPaths(), "/dev/shm") {
 		if path = filepath.Clean(path); path != dir && within(dir, path) {
 			return dir
 		}
@@ -70,7 +70,7 @@ func buildView(o Order) error {
 	}
 	// Any directory will do for the root: the mount hides it from now on, but only in this
 	// namespace.
-	v := view{root: temporaryOf(string(o.Scratch)), shared: o.Profile != Isolated}
+	v := view{root: temporaryOf(string(o.Scratch)), shared: o.Profile != Isolated, covers: map[string]bool{}}
 	writable := map[string]*os.File{} // opened before the new root hides them
 	for _, dir := range []string{string(o.Workspace), homeOf(string(o.Scratch)), v.root} {
 		f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
@@ -113,7 +113,8 @@ func buildView(o Order) error {
 // view is a file system under construction.
 type view struct {
 	root   string
-	shared bool // the pid namespace is that of the machine, and with it /proc
+	shared bool            // the pid namespace is that of the machine, and with it /proc
+	covers map[string]bool // directories of our own in /tmp and the like, for mount points
 }
 
 func (v view) at(path string) string { return filepath.Join(v.root, path) }
@@ -123,10 +124,14 @@ func (v view) makePoint(to string, isDir bool) error {
 	place, rel := v.root, strings.TrimPrefix(filepath.Clean(to), "/")
 	if dir := temporaryAbove(to); dir != "" {
 		place, rel = v.at(dir), strings.TrimPrefix(filepath.Clean(to), dir+"/")
+		if first, rest, ok := strings.Cut(rel, "/"); ok {
+			if err := v.cover(place, first); err != nil {
+				return err
+			}
+			place, rel = filepath.Join(place, first), rest
+		}
 	}
-	// Below /tmp an earlier command may have left links that lead outside: root does not follow
-	// them.
-	root, err := os.OpenRoot(place)
+	root, err := os.OpenRoot(place) // it follows no links that lead outside
 	if err != nil {
 		return err
 	}
@@ -142,6 +147,36 @@ func (v view) makePoint(to string, isDir bool) error {
 		return err
 	}
 	return f.Close()
+}
+
+// cover mounts a directory of our own on the entry name of /tmp or the like, once. Below it are the
+// mount points of what the machine has there; everything else is read-only, so that what a command
+// writes beside its workspace is refused, and not stored where nobody looks for it. An earlier
+// command may have left a link with that name, which is not followed.
+func (v view) cover(dir, name string) error {
+	path := filepath.Join(dir, name)
+	if v.covers[path] {
+		return nil
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := root.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	target := fmt.Sprintf("/proc/self/fd/%d", f.Fd())
+	if err := syscall.Mount("perdure", target, "tmpfs", syscall.MS_NOSUID|syscall.MS_NODEV, "size=1m,mode=755"); err != nil {
+		return fmt.Errorf("cover %s: %w", path, err)
+	}
+	v.covers[path] = true
+	return nil
 }
 
 // readOnly shows paths as they are outside, but read-only.
@@ -267,6 +302,11 @@ func (v view) terminals() {
 
 // enter makes the view the root, and detaches the old root.
 func (v view) enter() error {
+	for path := range v.covers {
+		if err := setAttributes(path, attrReadOnly, false); err != nil {
+			return err
+		}
+	}
 	if err := os.Chdir(v.root); err != nil {
 		return err
 	}
