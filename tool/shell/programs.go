@@ -93,8 +93,8 @@ func (f *programFinder) addManager(m manager, dirs []string) []string {
 // addDir adds a directory with programs, the installation that it belongs to, and the programs that
 // its symbolic links name.
 func (f *programFinder) addDir(dir string) {
-	if f.seen[dir] || !filepath.IsAbs(dir) || isSystem(dir) || !f.mayShow(dir) {
-		return
+	if f.seen[dir] || !filepath.IsAbs(dir) || isSystem(dir) || !f.mayShow(dir) || isBelow("/mnt", dir) {
+		return // below /mnt WSL has the programs of Windows, which run outside of any sandbox
 	}
 	f.seen[dir] = true
 	entries, err := os.ReadDir(dir)
@@ -169,18 +169,22 @@ func (f *programFinder) isInstallation(dir string) bool {
 	return false
 }
 
-// isPersonal reports whether a directory below the home directory holds what the user's programs
-// store, keys among it.
+// isPersonal reports whether a directory holds what a user's programs store, keys among it: a home
+// directory, also that of another user, a directory in which a user has everything, or one with
+// keys.
 func (f *programFinder) isPersonal(dir string) bool {
-	if f.home == "" || !isBelow(f.home, realOr(dir)) {
-		return false
-	}
-	rel, err := filepath.Rel(f.home, realOr(dir))
-	if err != nil || slices.Contains([]string{".", ".local", ".local/share", ".local/state", ".cache"}, rel) {
+	real := realOr(dir)
+	above := filepath.Dir(real)
+	if above == "/home" || real == "/root" || f.home != "" && above == filepath.Dir(f.home) {
 		return true
 	}
-	first, _, _ := strings.Cut(rel, "/")
-	return slices.Contains([]string{".config", ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".password-store", ".mozilla"}, first)
+	for _, everything := range []string{"/.local", "/.local/share", "/.local/state", "/.cache"} {
+		if strings.HasSuffix(real, everything) {
+			return true
+		}
+	}
+	private := []string{".config", ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".password-store", ".mozilla"}
+	return slices.ContainsFunc(strings.Split(real, "/"), func(name string) bool { return slices.Contains(private, name) })
 }
 
 // isProgramDir reports whether the name of a directory says that it holds the programs of what is

@@ -19,8 +19,12 @@ type person struct {
 
 func newPerson(t *testing.T) person {
 	t.Helper()
-	home, err := filepath.EvalSymlinks(t.TempDir())
+	homes, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
+		t.Fatal(err)
+	}
+	home := filepath.Join(homes, "me")
+	if err := os.Mkdir(home, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("HOME", home)
@@ -132,6 +136,12 @@ func otherLayouts() []layout {
 			p.file("lib/x", "x")
 			p.file(".ssh/id_rsa", "secret")
 		}, []string{".docker/bin", "bin"}, []string{".docker/bin", "bin"}, nil},
+		{"the home of another user, as root has it in PATH", func(p person) {
+			p.file("../other/.local/bin/x", script)
+			p.file("../other/.local/share/keyrings/login", "secret")
+			p.file("../other/bin/x", script)
+			p.file("../other/lib/x", "x")
+		}, []string{"../other/.local/bin", "../other/bin"}, []string{"../other/.local/bin", "../other/bin"}, nil},
 		{"the home itself, a directory above it, a relative one and a missing one", func(p person) {
 			p.file("x", script)
 		}, []string{".", "..", "missing"}, nil, nil},
