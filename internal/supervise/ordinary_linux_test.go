@@ -1,6 +1,7 @@
 package supervise_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/perdure/perdure/internal/supervise"
 )
@@ -111,8 +113,10 @@ func TestOrdinaryPrograms(t *testing.T) {
 						return // docs/reference/sandbox.md says so
 					}
 					o := newOutside(t)
+					ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute) // npm is slow on a busy machine
+					defer cancel()
 
-					out, exit := o.run(l, c.script)
+					out, exit := o.followWith(ctx, o.begin(l, c.script))
 
 					if exit.Code != 0 || !strings.Contains(out, "fine") {
 						t.Errorf("it ended with %+v and said:\n%s", exit, out)
