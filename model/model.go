@@ -32,6 +32,14 @@ type Prefixer interface {
 	ContinuesFrom(model string) bool
 }
 
+// ToolLimiter is a Model that knows how many tools a request may have.
+type ToolLimiter interface {
+	// MaxTools returns how many tools a request of a session to the model with this name may have;
+	// 0: no limit is known. It may become smaller when a provider refuses a request. Safe for
+	// concurrent use; it makes no request.
+	MaxTools(session perdure.SessionID, model string) int
+}
+
 // Request is one request to a model.
 type Request struct {
 	Session   perdure.SessionID

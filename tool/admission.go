@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/strictjson"
 )
 
 // entry is an admitted tool with its spec and its compiled schema.
@@ -26,7 +27,7 @@ func checkAndCompile(t Tool) (entry, error) {
 		return entry{}, fmt.Errorf("%w tool: %w", perdure.Invalid, err)
 	}
 	faults := append(spec.faults(), executorFaults(t, spec)...)
-	compiled, err := compile(spec.Parameters, objectsOnly)
+	compiled, err := spec.compile()
 	if err != nil {
 		faults = append(faults, "parameters: "+err.Error())
 	}
@@ -39,6 +40,22 @@ func checkAndCompile(t Tool) (entry, error) {
 		return entry{}, fmt.Errorf("%w tool %q: %s", perdure.Invalid, spec.Name, strings.Join(faults, "; "))
 	}
 	return entry{tool: t, spec: spec, schema: compiled}, nil
+}
+
+// compile compiles the schema against which the arguments are checked.
+func (s Spec) compile() (*schema, error) {
+	if len(s.Checked) == 0 {
+		return compile(s.Parameters, objectsOnly)
+	}
+	var shown map[string]any
+	if err := strictjson.Decode(s.Parameters, &shown); err != nil || shown == nil || len(s.Parameters) > maxSchemaBytes {
+		return nil, fmt.Errorf("not a JSON object of at most %d bytes", maxSchemaBytes)
+	}
+	compiled, err := compile(s.Checked, objectsOnly)
+	if err == nil {
+		compiled.foreign = true
+	}
+	return compiled, err
 }
 
 // specOf returns the spec. A nil tool, or one whose Spec panics, is refused instead of crashing the
@@ -54,7 +71,7 @@ func specOf(t Tool) (spec Spec, err error) {
 	}()
 	spec = t.Spec()
 	if len(spec.Parameters) == 0 {
-		spec.Parameters = []byte(`{"type":"object"}`)
+		spec.Parameters = anyObject
 	}
 	return spec, nil
 }

@@ -42,6 +42,7 @@ type schema struct {
 	steps    int        // remaining steps of the validation
 	enum     int        // values of the longest enum
 	compiled *jsonschema.Schema
+	foreign  bool // what cannot be checked is left to the program that the tool belongs to
 }
 
 // schemaKind says what a schema must describe.

@@ -43,7 +43,7 @@ type DefinitionHints struct {
 func DefinitionOf(t Tool) Definition {
 	spec := t.Spec()
 	if len(spec.Parameters) == 0 {
-		spec.Parameters = []byte(`{"type":"object"}`)
+		spec.Parameters = anyObject
 	}
 	return entry{tool: t, spec: spec}.definition()
 }

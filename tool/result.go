@@ -25,7 +25,7 @@ type Result struct {
 	Kind      ResultKind
 	Value     any               // success: encoded as JSON
 	Summary   string            // success: one line for people and notifications; empty: the runtime makes one
-	Images    []perdure.Image   // success
+	Images    []perdure.Image   // success and tool error
 	Text      string            // tool error: a text for the model; connection: the provider
 	Err       error             // internal: only for the log
 	Raw       *string           // raw output, apart from the JSON; nil: absent
@@ -98,6 +98,9 @@ func (r Result) failed(id perdure.CallID, kind perdure.ErrorKind, text string) p
 	record := perdure.Failed(id, kind, text)
 	record.NeverStarted = r.Refused
 	record.RawOutput = r.Raw
+	if r.Kind == KindToolError {
+		record.Images = r.Images
+	}
 	record.ReadTasks = r.ReadTasks
 	record.Untrusted = r.Untrusted && !r.Refused
 	return record

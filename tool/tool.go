@@ -65,19 +65,22 @@ type Hints struct {
 
 // Spec describes a tool. It is a value and the same on every call.
 type Spec struct {
-	Name         string              // ^[A-Za-z0-9_-]{1,64}$
-	DisplayName  string              // for people; empty: the name
-	Description  string              // for the model; required
-	Parameters   json.RawMessage     // JSON Schema 2020-12; derived for typed tools; empty: {"type":"object"}
-	OutputSchema json.RawMessage     // derived for typed tools; may be empty
-	Class        perdure.EffectClass // required
-	Policy       Policy
-	Deferrable   Deferrable
-	Hints        Hints
-	Concurrency  string        // concurrency class: calls of one class in a step run one after another
-	SoftBudget   time.Duration // 0: DefaultSoftBudget; Never: the call never detaches
-	Deadline     time.Duration // of execution; 0: DefaultDeadline
-	Stall        time.Duration // 0: no stall timeout
+	Name         string          // ^[A-Za-z0-9_-]{1,64}$
+	DisplayName  string          // for people; empty: the name
+	Description  string          // for the model; required
+	Parameters   json.RawMessage // JSON Schema 2020-12; derived for typed tools; empty: {"type":"object"}
+	OutputSchema json.RawMessage // derived for typed tools; may be empty
+	// Checked is the schema against which arguments are checked, if Parameters has keywords that
+	// cannot be checked here ([ReadForeignSchema]); empty: Parameters.
+	Checked     json.RawMessage
+	Class       perdure.EffectClass // required
+	Policy      Policy
+	Deferrable  Deferrable
+	Hints       Hints
+	Concurrency string        // concurrency class: calls of one class in a step run one after another
+	SoftBudget  time.Duration // 0: DefaultSoftBudget; Never: the call never detaches
+	Deadline    time.Duration // of execution; 0: DefaultDeadline
+	Stall       time.Duration // 0: no stall timeout
 	// MaxWait is the longest time for which a call may wait for other work, as its arguments say,
 	// without a sign of life. 0: it does not wait.
 	MaxWait     time.Duration

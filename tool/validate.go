@@ -137,11 +137,19 @@ func (s *schema) check(canonical []byte) []fault {
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &found):
+	case errors.As(err, &found) && !(s.foreign && isCyclic(found)):
 		return collect(found, nil)
+	case s.foreign: // it cannot be checked here
+		return nil
 	default:
 		return []fault{{"/", err.Error()}}
 	}
+}
+
+// isCyclic reports whether a check ended because references lead back to themselves.
+func isCyclic(e *jsonschema.ValidationError) bool {
+	_, cyclic := e.ErrorKind.(*kind.RefCycle)
+	return cyclic || slices.ContainsFunc(e.Causes, isCyclic)
 }
 
 // collect flattens an error of the validator into faults that a model can fix: one for each missing

@@ -87,8 +87,8 @@ func TestMCPProxyQuestions(t *testing.T) {
 	awaitGone(t, "mcpfixture "+world)
 }
 
-// TestMCPProxyDefinitions: a tool without a schema gets one; a tool without a name, or with a
-// duplicate name, is left out; the others are served. A client that repeats a call after it read
+// TestMCPProxyDefinitions: a tool without a usable schema gets one; a tool without a name, or with the name
+// of an earlier one, is left out; the others are served under their own names. A client that repeats a call after it read
 // the reply makes a new call.
 func TestMCPProxyDefinitions(t *testing.T) {
 	t.Parallel()
@@ -105,7 +105,7 @@ func TestMCPProxyDefinitions(t *testing.T) {
 		names = append(names, entry.(map[string]any)["name"].(string))
 	}
 	slices.Sort(names)
-	if got := strings.Join(names, " "); got != "a_b bare task_list work.slowly" {
+	if got := strings.Join(names, " "); got != "a.b a_b bare odd task_list work.slowly" {
 		t.Errorf("got %s", got)
 	}
 	ids := map[string]bool{}

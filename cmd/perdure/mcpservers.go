@@ -88,7 +88,7 @@ func newMCPServers(ctx context.Context, home mcpConfig, s *mcpServers, tools *to
 		}
 		server, err := mcptool.NewServer(mcptool.ServerConfig{
 			Name: name, Definitions: said.Tools, Shared: of.Shared, Classes: of.Classes, Only: of.Tools,
-			Agents: of.Agents, Handles: handlesIn(s.st),
+			Agents: of.Agents, Handles: handlesIn(s.st), Log: s.log,
 			Open: func(ctx context.Context, session perdure.SessionID) (*mcptool.Client, error) {
 				cfg := mcptool.Config{Era: said.ProtocolVersion, OnToolsChanged: func() { s.stale(name) }}
 				return s.opening(ctx, of, cfg, name+"\x00"+string(session))
@@ -97,12 +97,27 @@ func newMCPServers(ctx context.Context, home mcpConfig, s *mcpServers, tools *to
 		if err != nil {
 			return fmt.Errorf("%s: %w", mcpFile, err)
 		}
-		for _, t := range server.Tools() {
-			tools.RegisterOptional(t)
-		}
+		s.offer(server, tools)
 		s.all = append(s.all, server)
 	}
 	return nil
+}
+
+// offer registers the tools of a server. A tool whose name another tool of this process has is left
+// out, so that one server cannot prevent the start.
+func (s *mcpServers) offer(server *mcptool.Server, tools *tool.Registry) {
+	for _, t := range server.Tools() {
+		name := t.Spec().Name
+		why := tool.NewRegistry(t).Err()
+		if why == nil && tools.Has(name) {
+			why = fmt.Errorf("another tool has its name: %w", perdure.Conflict)
+		}
+		if why != nil {
+			s.log.Warn("MCP tool left out", "capability", t.Spec().Hints.CapabilityID, "tool", name, "error", why)
+			continue
+		}
+		tools.RegisterOptional(t)
+	}
 }
 
 // check returns what is wrong with the entry of a server.

@@ -34,6 +34,8 @@ type models struct {
 var (
 	_ model.Model    = (*models)(nil)
 	_ model.Prefixer = (*models)(nil)
+
+	_ model.ToolLimiter = (*models)(nil)
 )
 
 func newModels(o cli.OpenOptions) *models {
@@ -106,6 +108,15 @@ func (m *models) ContinuesFrom(name string) bool {
 		}
 	}
 	return true
+}
+
+// MaxTools implements model.ToolLimiter. A model that cannot be used here has no limit.
+func (m *models) MaxTools(session perdure.SessionID, name string) int {
+	found, err := m.find(model.Request{Session: session, Model: name})
+	if limiter, ok := found.(model.ToolLimiter); ok && err == nil {
+		return limiter.MaxTools(session, "")
+	}
+	return 0
 }
 
 // heartbeatEvery is how often a blocked request reports that it is alive.

@@ -38,7 +38,7 @@ func innerPackages() []importRow {
 		{"engine", ". agent budget webhook"},
 		{"store", ". agent budget webhook internal/strictjson"},
 		{"model", "."},
-		{"tool", ". agent budget internal/strictjson"},
+		{"tool", ". agent budget internal/strictjson internal/toolschema"},
 		{"dispatch", ". tool internal/strictjson"},
 
 		// engines
@@ -58,8 +58,8 @@ func innerPackages() []importRow {
 		{"store/storetest", ". agent budget webhook store"},
 
 		// models
-		{"model/openai", ". model internal/modelwire" + leaves},
-		{"model/anthropic", ". model internal/modelwire" + leaves},
+		{"model/openai", ". model internal/modelwire internal/providertools" + leaves},
+		{"model/anthropic", ". model internal/modelwire internal/providertools" + leaves},
 		{"model/openai/openaitest", ". model"},
 		{"model/anthropic/anthropictest", ". model"},
 		{"model/scripted", ". model" + leaves},
@@ -91,6 +91,8 @@ func innerPackages() []importRow {
 		{"internal/hmacuuid", ""},
 		{"internal/shorten", ""},
 		{"internal/strictjson", ""},
+		{"internal/toolschema", "internal/strictjson"},
+		{"internal/providertools", ". model internal/toolschema"},
 		{"internal/urlform", ""},
 		{"internal/sessionfile", ". store tool"},
 		{"internal/sessionport",

@@ -41,6 +41,14 @@ func (t *Telemetry) Model(m model.Model) model.Model {
 	return observedModel{m, t}
 }
 
+// MaxTools implements model.ToolLimiter. A model that has no limit of its own returns 0.
+func (a observedModel) MaxTools(session perdure.SessionID, name string) int {
+	if m, ok := a.Model.(model.ToolLimiter); ok {
+		return m.MaxTools(session, name)
+	}
+	return 0
+}
+
 func (a observedModel) Stream(ctx context.Context, req model.Request) iter.Seq2[model.Delta, error] {
 	return func(yield func(model.Delta, error) bool) {
 		call := a.t.startModelCall(ctx, req)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/modelwire"
+	"github.com/perdure/perdure/internal/providertools"
 	"github.com/perdure/perdure/internal/redact"
 	"github.com/perdure/perdure/model"
 )
@@ -57,6 +58,7 @@ type Model struct {
 	secret   *redact.Secret // masks the key; nil: there is none
 	messages sdk.MessageService
 	pictures *modelwire.Pictures
+	tools    *providertools.Tools
 
 	mu         sync.Mutex
 	maxTokens  map[string]int64 // guarded by mu; limits of models that a refusal named
@@ -66,7 +68,13 @@ type Model struct {
 var (
 	_ model.Model    = (*Model)(nil)
 	_ model.Prefixer = (*Model)(nil)
+
+	_ model.ToolLimiter = (*Model)(nil)
 )
+
+// MaxTools implements model.ToolLimiter. The API has no limit that matters; a server behind it can
+// have one, which its error names.
+func (m *Model) MaxTools(perdure.SessionID, string) int { return m.tools.Max() }
 
 // ContinuesFrom implements model.Prefixer. It returns Config.Prefill.
 func (m *Model) ContinuesFrom(string) bool { return m.cfg.Prefill }
@@ -81,7 +89,8 @@ func New(cfg Config) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w Key: it is too long", perdure.Invalid)
 	}
-	m := &Model{cfg: cfg, secret: secret, pictures: modelwire.NewPictures(pictureLimits(), cfg.Log), maxTokens: map[string]int64{}}
+	m := &Model{cfg: cfg, secret: secret, pictures: modelwire.NewPictures(pictureLimits(), cfg.Log), maxTokens: map[string]int64{},
+		tools: providertools.New(cfg.MaxTools, cfg.Log)}
 	options := []option.RequestOption{
 		option.WithoutEnvironmentDefaults(), // a service reads no environment by itself; this keeps it so
 		option.WithoutOpenTelemetry(),
@@ -108,6 +117,6 @@ func (m *Model) Stream(ctx context.Context, req model.Request) iter.Seq2[model.D
 		return func(yield func(model.Delta, error) bool) { yield(model.Delta{}, context.Cause(ctx)) }
 	}
 	return modelwire.FirstContent(ctx, m.cfg.FirstToken, func(ctx context.Context, wait *modelwire.Wait) iter.Seq2[model.Delta, error] {
-		return func(yield func(model.Delta, error) bool) { m.ask(ctx, req, wait, yield) }
+		return func(yield func(model.Delta, error) bool) { m.ask(ctx, req, wait, m.tools.Learning(yield, req.Tools)) }
 	})
 }

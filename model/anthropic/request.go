@@ -24,7 +24,7 @@ func (m *Model) request(req model.Request) (sdk.MessageNewParams, []option.Reque
 		return sdk.MessageNewParams{}, nil, &model.Error{Code: model.Misconfigured,
 			Text: fmt.Sprintf("MaxTokens is %d: use a number of tokens, or 0", req.MaxTokens)}
 	}
-	tools, err := toolsOf(req.Tools)
+	tools, err := m.toolsOf(req.Tools)
 	if err != nil {
 		return sdk.MessageNewParams{}, nil, err
 	}
@@ -49,13 +49,11 @@ func (m *Model) request(req model.Request) (sdk.MessageNewParams, []option.Reque
 }
 
 // toolsOf translates the tools. The last one marks the end of what the provider caches.
-func toolsOf(tools []model.Tool) ([]sdk.ToolUnionParam, error) {
+func (m *Model) toolsOf(tools []model.Tool) ([]sdk.ToolUnionParam, error) {
 	var all []sdk.ToolUnionParam
+	tools = m.tools.Describe(tools)
 	for i, t := range tools {
-		schema := json.RawMessage(`{"type":"object","properties":{}}`)
-		if len(t.Parameters) > 0 {
-			schema = t.Parameters
-		}
+		schema := t.Parameters
 		if _, err := strictjson.Canonical(schema); err != nil || !isObject(schema) {
 			return nil, &model.Error{Code: model.InvalidToolSchema,
 				Text: fmt.Sprintf("the parameters of tool %q are not a JSON object", t.Name), Err: err}

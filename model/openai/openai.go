@@ -16,11 +16,16 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/egress"
 	"github.com/perdure/perdure/internal/modelwire"
+	"github.com/perdure/perdure/internal/providertools"
 	"github.com/perdure/perdure/internal/redact"
 	"github.com/perdure/perdure/model"
 )
 
 const defaultBase = "https://api.openai.com/v1"
+
+// defaultMaxTools is the limit of OpenAI, Azure, Groq and most gateways. A server with a smaller one
+// names it in its error.
+const defaultMaxTools = 128
 
 // Config says which server to call, and how.
 type Config struct {
@@ -37,7 +42,7 @@ type Config struct {
 	WholeAnswers  bool   // do not stream; the answer arrives as a whole
 	MaxTokensName string // field of the length limit: max_tokens, max_completion_tokens or none; empty: by the host
 
-	MaxTools int // how many tools a request may have; 0: the limit of the provider
+	MaxTools int // how many tools a request may have; 0: 128
 
 	// FirstToken limits the time to the first content of an answer, also while the server is
 	// silent. 0: 10 minutes while it shows signs of life, and the stall timeout of the engine while
@@ -56,6 +61,7 @@ type Model struct {
 	secret   *redact.Secret // masks the key; nil: there is none
 	client   http.Client
 	pictures *modelwire.Pictures
+	tools    *providertools.Tools
 	log      *slog.Logger
 
 	mu     sync.Mutex
@@ -68,7 +74,13 @@ func pictureLimits() modelwire.PictureLimits {
 	return modelwire.PictureLimits{Base64: (20 << 20) / 3 * 4, Count: 500, Total: 48 << 20, ScaledEdge: 2048}
 }
 
-var _ model.Model = (*Model)(nil)
+var (
+	_ model.Model       = (*Model)(nil)
+	_ model.ToolLimiter = (*Model)(nil)
+)
+
+// MaxTools implements model.ToolLimiter.
+func (m *Model) MaxTools(perdure.SessionID, string) int { return m.tools.Max() }
 
 // New makes a model for a server. It makes no request and reads no environment. Invalid: the error
 // says which field is wrong and why.
@@ -104,7 +116,7 @@ func New(cfg Config) (*Model, error) {
 		return nil, fmt.Errorf("%w Key: it is too long", perdure.Invalid)
 	}
 	m := &Model{cfg: cfg, secret: secret, endpoint: base.JoinPath("chat", "completions").String(), host: base.Hostname(),
-		client: *cfg.HTTP, pictures: modelwire.NewPictures(pictureLimits(), cfg.Log), log: cfg.Log,
+		client: *cfg.HTTP, tools: providertools.New(cmp.Or(cfg.MaxTools, defaultMaxTools), cfg.Log), pictures: modelwire.NewPictures(pictureLimits(), cfg.Log), log: cfg.Log,
 		learnt: dialect{omitUsage: cfg.OmitUsage, whole: cfg.WholeAnswers, limit: cmp.Or(cfg.MaxTokensName, limitName(base.Hostname()))}}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
@@ -151,7 +163,7 @@ func (m *Model) Stream(ctx context.Context, req model.Request) iter.Seq2[model.D
 		return func(yield func(model.Delta, error) bool) { yield(model.Delta{}, context.Cause(ctx)) }
 	}
 	return modelwire.FirstContent(ctx, m.cfg.FirstToken, func(ctx context.Context, wait *modelwire.Wait) iter.Seq2[model.Delta, error] {
-		return func(yield func(model.Delta, error) bool) { m.ask(ctx, req, wait, yield) }
+		return func(yield func(model.Delta, error) bool) { m.ask(ctx, req, wait, m.tools.Learning(yield, req.Tools)) }
 	})
 }
 

@@ -83,13 +83,9 @@ func (m *Model) body(req model.Request, d dialect) body {
 	case newLimit:
 		b.MaxCompletionTokens = limit
 	}
-	for _, t := range req.Tools {
-		f := function{Name: t.Name, Description: t.Description, Parameters: t.Parameters}
-		if len(f.Parameters) == 0 {
-			// Some servers refuse a tool without parameters.
-			f.Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
-		}
-		b.Tools = append(b.Tools, tool{Type: "function", Function: f})
+	for _, t := range m.tools.Describe(req.Tools) {
+		b.Tools = append(b.Tools, tool{Type: "function",
+			Function: function{Name: t.Name, Description: t.Description, Parameters: t.Parameters}})
 	}
 	return b
 }

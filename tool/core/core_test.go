@@ -172,5 +172,30 @@ func TestLoadTool(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	want(t, load(env, "add"), `{"error":"Tool definition not found: add"}`)
+	want(t, load(env, ""), `{"error":"Give the name of a tool, or a query to find one."}`)
 	want(t, load(tool.Env{}, "echo"), `{"error":"Tool registry not available in this context. load_tool requires the tools of a session."}`)
+}
+
+// TestFindTools finds tools that the session can see by words, the best first.
+func TestFindTools(t *testing.T) {
+	t.Parallel()
+	tools := tool.NewRegistry(append(core.Tools(), core.LoadTool())...)
+	env := tool.Env{Registry: tools, Visible: []string{"echo", "add", "divide", "load_tool"}}
+	for query, want := range map[string][]string{
+		"divide numbers": {`"found":[{"name":"divide"`}, "ADD": {`{"name":"add"`}, "subtract": {`"error":"No tool matches`}, "?": {`"error":"No tool matches`},
+	} {
+		result, err := tools.Execute(t.Context(), tool.Call{Tool: "load_tool", Args: json.RawMessage(`{"query":"` + query + `"}`)}, env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		record, err := result.Record("call_1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range want {
+			if !strings.Contains(string(record.Result), part) {
+				t.Errorf("%s: got %s, want %s", query, record.Result, part)
+			}
+		}
+	}
 }

@@ -381,9 +381,7 @@ func TestAgentsAreChosen(t *testing.T) {
 	if !agent.ExternalAgent || agent.SoftBudget != tool.Never || agent.Class != perdure.AtMostOnce || other.ExternalAgent || other.SoftBudget != 0 {
 		t.Errorf("got %+v, %+v", agent, other)
 	}
-	for _, bad := range []string{"tell_*", "[", ""} {
-		if _, err := mcptool.NewServer(mcptool.ServerConfig{Name: "far", Definitions: defs, Agents: []string{bad}}); err == nil {
-			t.Errorf("%q is taken", bad)
-		}
+	if _, err := mcptool.NewServer(mcptool.ServerConfig{Name: "far", Definitions: defs, Agents: []string{"["}}); err == nil {
+		t.Error("a pattern without an end is accepted")
 	}
 }

@@ -201,7 +201,7 @@ func (c *Client) connect(ctx context.Context, version string) (made *connection,
 	made = &connection{closed: make(chan struct{})}
 	if c.cfg.URL != "" {
 		way := *c.cfg.HTTP
-		way.Transport = &taskTransport{next: c.cfg.HTTP.Transport, wait: c.backOff, came: c.received, gone: made.closed}
+		way.Transport = &taskTransport{next: c.cfg.HTTP.Transport, wait: c.backOff, came: c.received, gone: made.closed, list: c.readableListMessage}
 		made.session, err = c.mcp.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: c.cfg.URL, HTTPClient: &way}, options)
 		return made, err
 	}
@@ -268,22 +268,6 @@ func (c *Client) Definitions(ctx context.Context) ([]*mcp.Tool, error) {
 
 // maxTools is the maximum number of tools of one server. It protects against a list without an end.
 const maxTools = 2_000
-
-// list lists the tools over a connection. The SDK then knows which arguments it must copy to
-// headers.
-func (c *Client) list(ctx context.Context, session *mcp.ClientSession) (all []*mcp.Tool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.Patience)
-	defer cancel()
-	for t, err := range session.Tools(ctx, nil) {
-		if err != nil {
-			return all, err
-		}
-		if all = append(all, t); len(all) > maxTools {
-			return nil, fmt.Errorf("%w: the server has more than %d tools", perdure.Limit, maxTools)
-		}
-	}
-	return all, nil
-}
 
 // handleNotification registers a running call until end is called.
 func (c *Client) handleNotification(id string, env tool.Env) (end func()) {

@@ -251,7 +251,7 @@ func (f *followedTask) step(ctx context.Context, now *remoteTask) (result tool.R
 			return tool.Failf("The MCP server returned an invalid result: %v", err), true
 		}
 		exact(&r, now.Result)
-		return f.result(&r), true
+		return f.result(f.call, &r), true
 	case "failed":
 		if now.Error != nil {
 			return tool.Failf("MCP error %d: %s", now.Error.Code, now.Error.Message), true

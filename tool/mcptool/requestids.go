@@ -40,6 +40,9 @@ type requestIDConn struct {
 	theirs map[any]string        // guarded by mu; the id on the wire, by the SDK's id
 }
 
+// listSuffix marks the ids of requests that list tools.
+const listSuffix = "-list"
+
 func (n *requestIDConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	r, ok := m.(*jsonrpc.Request)
 	if !ok {
@@ -47,8 +50,10 @@ func (n *requestIDConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	}
 	sent := *r
 	if r.IsCall() {
-		name := callOf(r)
-		name = cmp.Or(name, n.prefix+fmt.Sprint(r.ID.Raw()))
+		name := cmp.Or(callOf(r), n.prefix+fmt.Sprint(r.ID.Raw()))
+		if r.Method == methodList {
+			name += listSuffix
+		}
 		id, err := jsonrpc.MakeID(name)
 		if err != nil {
 			return err
@@ -102,6 +107,9 @@ func (n *requestIDConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 			answered := *r
 			answered.ID, answered.Error = id, asUnread(r.Error)
 			answered.Result, _ = plainResult(r.Result)
+			if strings.HasSuffix(name, listSuffix) {
+				answered.Result = n.c.readableList(answered.Result)
+			}
 			return &answered, nil
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -40,12 +41,9 @@ func TestServedTools(t *testing.T) {
 	if err := set.Err(); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]struct {
-		class  perdure.EffectClass
-		schema bool // the server's own
-	}{
-		"files__read": {perdure.Pure, true}, "files__far": {perdure.AtMostOnce, false}, "files__near_by": {perdure.AtMostOnce, true},
-		"files__named": {perdure.AtMostOnce, false}, "files__broken": {perdure.AtMostOnce, false},
+	for name, class := range map[string]perdure.EffectClass{
+		"files__read": perdure.Pure, "files__far": perdure.AtMostOnce, "files__near_by": perdure.AtMostOnce,
+		"files__named": perdure.AtMostOnce, "files__broken": perdure.AtMostOnce,
 	} {
 		found, ok := set.Get(name)
 		if !ok {
@@ -53,17 +51,43 @@ func TestServedTools(t *testing.T) {
 			continue
 		}
 		spec := found.Spec()
-		if own := strings.Contains(string(spec.Parameters), "properties"); spec.Class != want.class || own != want.schema || spec.Hints.CapabilityID != "mcp_files" || !set.Optional(name) {
+		// the model reads the server's own schema
+		if own := strings.Contains(string(spec.Parameters), "properties"); spec.Class != class || own != (name != "files__named") || spec.Hints.CapabilityID != "mcp_files" || !set.Optional(name) {
 			t.Errorf("%s: %s, %s, %s", name, spec.Class, spec.Parameters, spec.Hints.CapabilityID)
 		}
 	}
 	for _, cfg := range []mcptool.ServerConfig{
-		{Name: ""}, {Name: "a b"}, {Name: "a__b"}, {Name: strings.Repeat("a", 41)}, {Name: "a", Only: []string{"nothing"}},
-		{Name: "a", Classes: map[string]perdure.EffectClass{"nothing": perdure.Pure}},
+		{Name: ""}, {Name: "a b"}, {Name: "a__b"}, {Name: strings.Repeat("a", 41)}, {Name: "a", Agents: []string{"["}},
 	} {
 		if _, err := mcptool.NewServer(cfg); !errors.Is(err, perdure.Invalid) {
 			t.Errorf("%+v: got %v", cfg, err)
 		}
+	}
+}
+
+// TestSettingsOfMissingTools: settings that name a tool which the server no longer has are ignored,
+// and the log names them.
+func TestSettingsOfMissingTools(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	s, err := mcptool.NewServer(mcptool.ServerConfig{
+		Name: "files", Definitions: []*mcp.Tool{defined("read", `{"type":"object"}`), defined("write", `{"type":"object"}`)},
+		Only: []string{"read", "gone_tool"}, Agents: []string{"ask_*"}, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Classes: map[string]perdure.EffectClass{"read": perdure.Pure, "gone_class": perdure.Pure},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Tools()) != 1 || s.Tools()[0].Spec().Name != "files__read" || s.Tools()[0].Spec().Class != perdure.Pure {
+		t.Errorf("got %+v", s.Tools())
+	}
+	for _, name := range []string{"gone_tool", "gone_class", "ask_*", "server=files"} {
+		if !strings.Contains(log.String(), name) {
+			t.Errorf("the log does not name %s: %s", name, &log)
+		}
+	}
+	if strings.Contains(log.String(), "tool=read") || strings.Contains(log.String(), "tool=write") {
+		t.Errorf("logged %s", &log)
 	}
 }
 

@@ -1,13 +1,11 @@
 package mcptool
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"maps"
 	"path"
 	"slices"
@@ -37,7 +35,8 @@ type ServerConfig struct {
 	// Agents are the tools that ask another agent, by the server's names with * as wildcard: their
 	// tasks are of kind external_agent.
 	Agents  []string
-	Handles Handles // see Config
+	Handles Handles      // see Config
+	Log     *slog.Logger // nil: discarded
 }
 
 // idleConnection is how long an unused connection stays open.
@@ -68,25 +67,41 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		return nil, fmt.Errorf("%w name %q of an MCP server: use 1 to 40 letters, digits, - and single _", perdure.Invalid, cfg.Name)
 	}
 	s := &Server{cfg: cfg, open: map[perdure.SessionID]*opened{}}
-	known := map[string]bool{}
-	for _, def := range cfg.Definitions {
-		known[def.Name] = true
-		if len(cfg.Only) > 0 && !slices.Contains(cfg.Only, def.Name) {
-			continue
+	if s.cfg.Log == nil {
+		s.cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	s.cfg.Log = s.cfg.Log.With("server", cfg.Name)
+	for _, t := range named(cfg.Definitions, cfg.Name+"__", s.cfg.Log) { // also of those that are not offered, so that no name changes with them
+		if len(cfg.Only) == 0 || slices.Contains(cfg.Only, t.def.Name) {
+			s.tools = append(s.tools, s.remote(t))
 		}
-		s.tools = append(s.tools, s.remote(def))
 	}
 	for _, pattern := range cfg.Agents {
-		if _, err := path.Match(pattern, ""); err != nil || !slices.ContainsFunc(slices.Collect(maps.Keys(known)), func(name string) bool { return matches(pattern, name) }) {
-			return nil, fmt.Errorf("MCP server %s: %w: no tool matches the agent pattern %q", cfg.Name, perdure.Invalid, pattern)
+		if _, err := path.Match(pattern, ""); err != nil {
+			return nil, fmt.Errorf("MCP server %s: %w agent pattern %q", cfg.Name, perdure.Invalid, pattern)
 		}
 	}
-	for _, name := range slices.Concat(cfg.Only, slices.Sorted(maps.Keys(cfg.Classes))) {
-		if !known[name] {
-			return nil, fmt.Errorf("MCP server %s: %w: it has no tool %q", cfg.Name, perdure.Invalid, name)
-		}
-	}
+	s.warnOfMissing()
 	return s, nil
+}
+
+// warnOfMissing names the settings of tools that the server does not have. It may have had them
+// before, so the others work all the same.
+func (s *Server) warnOfMissing() {
+	equal := func(name, tool string) bool { return name == tool }
+	for _, setting := range []struct {
+		name  string
+		tools []string
+		names func(given, tool string) bool
+	}{
+		{"tools", s.cfg.Only, equal}, {"classes", slices.Sorted(maps.Keys(s.cfg.Classes)), equal}, {"agents", s.cfg.Agents, matches},
+	} {
+		for _, given := range setting.tools {
+			if !slices.ContainsFunc(s.cfg.Definitions, func(def *mcp.Tool) bool { return setting.names(given, def.Name) }) {
+				s.cfg.Log.Warn("setting ignored: the MCP server has no such tool", "setting", setting.name, "tool", given)
+			}
+		}
+	}
 }
 
 // Tools returns the tools. They are not among the defaults: an agent chooses the capability of
@@ -95,11 +110,18 @@ func (s *Server) Tools() []*Remote { return s.tools }
 
 // remote creates a tool for agents. The server's hints are shown, but do not determine the effect
 // class (TL10).
-func (s *Server) remote(def *mcp.Tool) *Remote {
+func (s *Server) remote(t namedTool) *Remote {
+	def := t.def
+	schema := schemaOf(def)
+	if len(schema.Left) > 0 {
+		s.cfg.Log.Debug("arguments of an MCP tool are not checked completely here; its server checks them", "tool", def.Name,
+			"left", schema.Left)
+	}
 	spec := tool.Spec{
-		Name: longName(s.cfg.Name, def.Name), DisplayName: def.Title, Class: cmp.Or(s.cfg.Classes[def.Name], perdure.AtMostOnce),
+		Name: t.name, DisplayName: def.Title, Class: cmp.Or(s.cfg.Classes[def.Name], perdure.AtMostOnce),
 		Description: cmp.Or(strings.TrimSpace(def.Description), "The tool "+def.Name+" of the MCP server "+s.cfg.Name+"."),
-		Parameters:  schemaOf(def),
+		Parameters:  schema.Parameters,
+		Checked:     schema.Checked,
 		Hints:       tool.Hints{CapabilityID: "mcp_" + s.cfg.Name, CapabilityName: "MCP server " + s.cfg.Name},
 	}
 	// Set by the operator, like a class.
@@ -108,11 +130,7 @@ func (s *Server) remote(def *mcp.Tool) *Remote {
 		// SA8
 		spec.ExternalAgent, spec.SoftBudget, spec.Deadline, spec.Hints.LongRunning = true, tool.Never, agentDeadline, &long
 	}
-	r := &Remote{of: s.connection, handles: s.cfg.Handles, server: s.cfg.Name, def: def, spec: spec}
-	if tool.NewRegistry(r).Err() != nil { // a schema that we cannot check: the server validates the arguments
-		r.spec.Parameters = anyObject
-	}
-	return r
+	return &Remote{of: s.connection, handles: s.cfg.Handles, server: s.cfg.Name, def: def, spec: spec}
 }
 
 // agentDeadline is the maximum duration of a call to another agent.
@@ -125,52 +143,13 @@ func matches(pattern, name string) bool {
 
 var anyObject = json.RawMessage(`{"type":"object"}`)
 
-// longName returns the name of a server's tool. A name that is too long is cut and gets a digest.
-func longName(server, name string) string {
-	long := server + "__" + strings.Map(safeRune, name)
-	if len(long) <= 64 {
-		return long
-	}
-	sum := sha256.Sum256([]byte(long))
-	return long[:55] + "_" + hex.EncodeToString(sum[:4])
-}
-
-// schemaOf returns a tool's schema, or one of any object if it has external references (S9).
-func schemaOf(def *mcp.Tool) json.RawMessage {
+// schemaOf reads a tool's schema.
+func schemaOf(def *mcp.Tool) tool.ForeignSchema {
 	text, err := json.Marshal(def.InputSchema)
-	if err != nil || !bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
-		return anyObject
+	if err != nil {
+		text = anyObject
 	}
-	var schema any
-	if perdure.DecodeJSON(text, &schema) != nil || refersOutside(schema) {
-		return anyObject
-	}
-	return text
-}
-
-func refersOutside(schema any) bool {
-	switch v := schema.(type) {
-	case map[string]any:
-		for key, value := range v {
-			ref, isText := value.(string)
-			switch key {
-			case "$ref", "$dynamicRef":
-				if isText && !strings.HasPrefix(ref, "#") {
-					return true
-				}
-			case "$id":
-				if isText {
-					return true
-				}
-			}
-			if refersOutside(value) {
-				return true
-			}
-		}
-	case []any:
-		return slices.ContainsFunc(v, refersOutside)
-	}
-	return false
+	return tool.ReadForeignSchema(text)
 }
 
 // connection returns the connection of a session, and makes it if necessary.

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,44 +32,29 @@ type Remote struct {
 
 var _ tool.Reattacher = (*Remote)(nil)
 
-// Tools creates tools from the tools of a server. They keep the server's names, with invalid
-// characters replaced; a server's hints do not determine an effect class (TL10). If two names
-// become equal, the tool whose name was not changed wins, else the first; the log names the one
-// that is left out.
+// Tools creates tools from the tools of a server. They keep the server's names as far as these are
+// valid here; a server's hints do not determine an effect class (TL10). The log names a tool that is
+// renamed or left out, and a class of a tool that the server does not have.
 func Tools(ctx context.Context, c *Client) ([]*Remote, error) {
 	defs, err := c.Definitions(ctx)
 	if err != nil {
 		return nil, err
 	}
-	seen := map[string]string{}
-	for _, def := range defs {
-		if name := safeName(def.Name); seen[name] == "" || name == def.Name {
-			seen[name] = def.Name
-		}
-	}
 	var all []*Remote
-	used := map[string]bool{}
-	for _, def := range defs {
-		name := safeName(def.Name)
-		if seen[name] != def.Name || used[name] {
-			c.cfg.Log.Warn("MCP tool left out: duplicate name", "tool", def.Name, "name", name)
-			continue
-		}
-		used[name] = true
-		class := c.cfg.Classes[def.Name]
-		class = cmp.Or(class, perdure.AtMostOnce)
-		description := def.Description
+	for _, t := range named(defs, "", c.cfg.Log) {
+		description := t.def.Description
 		if strings.TrimSpace(description) == "" {
-			description = "The tool " + def.Name + " of an MCP server."
+			description = "The tool " + t.def.Name + " of an MCP server."
 		}
-		all = append(all, &Remote{of: alwaysConnected(c), handles: c.cfg.Handles, def: def, spec: tool.Spec{
+		all = append(all, &Remote{of: alwaysConnected(c), handles: c.cfg.Handles, def: t.def, spec: tool.Spec{
 			// The server checks the arguments by its own schema, in its own words.
-			Name: name, DisplayName: def.Title, Description: description, Class: class, SoftBudget: tool.Never, Parameters: json.RawMessage(`{"type":"object"}`),
+			Name: t.name, DisplayName: t.def.Title, Description: description, SoftBudget: tool.Never, Parameters: anyObject,
+			Class: cmp.Or(c.cfg.Classes[t.def.Name], perdure.AtMostOnce),
 		}})
 	}
-	for name := range c.cfg.Classes {
-		if seen[safeName(name)] != name {
-			return nil, fmt.Errorf("%w class: the MCP server has no tool %q", perdure.Invalid, name)
+	for _, name := range slices.Sorted(maps.Keys(c.cfg.Classes)) {
+		if !slices.ContainsFunc(defs, func(def *mcp.Tool) bool { return def.Name == name }) {
+			c.cfg.Log.Warn("class without a tool: the MCP server has no tool of this name", "tool", name)
 		}
 	}
 	return all, nil
@@ -81,19 +68,6 @@ func alwaysConnected(c *Client) func(context.Context, perdure.SessionID) (*Clien
 // connection returns the connection for a call.
 func (t *Remote) connection(ctx context.Context, call tool.Call) (*Client, error) {
 	return t.of(ctx, call.Session)
-}
-
-// safeName converts a server's tool name to a valid one.
-func safeName(name string) string {
-	name = strings.Map(safeRune, name)
-	return name[:min(len(name), 64)]
-}
-
-func safeRune(r rune) rune {
-	if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
-		return r
-	}
-	return '_'
 }
 
 // Spec implements tool.Tool.
@@ -212,7 +186,7 @@ func (t *Remote) ask(ctx context.Context, a callAttempt) tool.Result {
 		return t.follow(ctx, call, a.env, a.env.Report(), created)
 	case err == nil:
 		exact(result, a.client.requestWritten(id))
-		return t.result(result)
+		return t.result(call, result)
 	case ctx.Err() != nil:
 		return tool.FromError(context.Cause(ctx))
 	case errors.As(err, &refused) && !errors.Is(err, mcp.ErrConnectionClosed):
@@ -325,26 +299,15 @@ func (t *Remote) retryResult(ctx context.Context, a callAttempt, lost error) too
 	return t.ask(ctx, a)
 }
 
-// result converts the server's result. It stays as it is, except that an error of text only becomes
-// a tool error. A model gets every error as a tool error; only clients of the proxy get it
-// unchanged.
-func (t *Remote) result(r *mcp.CallToolResult) tool.Result {
-	if r.IsError && t.server != "" && r.StructuredContent != nil {
-		return structuredError(r)
+// result converts the server's result. For clients of the proxy it stays as it is, except that an
+// error of text only becomes a tool error. A model gets every error as a tool error, and content of
+// each kind as what it is.
+func (t *Remote) result(call tool.Call, r *mcp.CallToolResult) tool.Result {
+	if t.server != "" {
+		return resultForModel(call, r)
 	}
-	if r.IsError && r.StructuredContent == nil {
-		var texts []string
-		for _, c := range r.Content {
-			text, ok := c.(*mcp.TextContent)
-			if !ok {
-				texts = nil
-				break
-			}
-			texts = append(texts, text.Text)
-		}
-		if len(texts) > 0 && strings.TrimSpace(strings.Join(texts, "\n")) != "" {
-			return tool.Error(strings.Join(texts, "\n"))
-		}
+	if text, only := textOnly(r); r.IsError && r.StructuredContent == nil && only {
+		return tool.Error(text)
 	}
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -353,25 +316,14 @@ func (t *Remote) result(r *mcp.CallToolResult) tool.Result {
 	return tool.Success(json.RawMessage(text))
 }
 
-// structuredError converts an error with structured content. If the error says that its outcome is
-// unknown, so is the outcome of the call.
-func structuredError(r *mcp.CallToolResult) tool.Result {
+// textOnly returns the text of a result, and whether it has nothing but text that is not blank.
+func textOnly(r *mcp.CallToolResult) (text string, only bool) {
 	var texts []string
 	for _, c := range r.Content {
-		if text, ok := c.(*mcp.TextContent); ok && strings.TrimSpace(text.Text) != "" {
-			texts = append(texts, text.Text)
+		if block, ok := c.(*mcp.TextContent); ok {
+			texts = append(texts, block.Text)
 		}
 	}
-	structured := mustJSON(r.StructuredContent)
-	if len(texts) == 0 {
-		texts = append(texts, string(structured))
-	}
-	result := tool.Error(strings.Join(texts, "\n"))
-	var says struct {
-		Outcome string `json:"outcome"`
-	}
-	if perdure.DecodeKnownJSON(structured, &says) == nil && says.Outcome == "unknown" {
-		result.ErrorKind = perdure.ErrorUnknown
-	}
-	return result
+	text = strings.Join(texts, "\n")
+	return text, len(texts) == len(r.Content) && strings.TrimSpace(text) != ""
 }

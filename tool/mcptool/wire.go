@@ -95,6 +95,7 @@ type taskTransport struct {
 	wait func(time.Duration)
 	came func(call string, result json.RawMessage) // called with the result of a call as received
 	gone <-chan struct{}                           // closed when nothing more must be sent
+	list func(message []byte) []byte               // called with each answer to tools/list
 }
 
 func (w *taskTransport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -147,12 +148,20 @@ func (w *taskTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if m.Method == "tools/call" {
 			w.readEvents(call, text)
 			text = plainMessage(text)
+		} else if m.Method == methodList {
+			text = w.list(text)
 		}
 		resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
 		resp.Header.Set("Content-Length", strconv.Itoa(len(text)))
 	case "text/event-stream":
-		if m.Method == "tools/call" {
-			resp.Body = &plainStream{body: resp.Body, in: bufio.NewReaderSize(resp.Body, 64<<10), readEvent: func(text []byte) { w.readEvents(call, text) }}
+		switch m.Method {
+		case "tools/call":
+			resp.Body = &plainStream{body: resp.Body, in: bufio.NewReaderSize(resp.Body, 64<<10), convert: func(text []byte) []byte {
+				w.readEvents(call, text)
+				return plainMessage(text)
+			}}
+		case methodList:
+			resp.Body = &plainStream{body: resp.Body, in: bufio.NewReaderSize(resp.Body, 64<<10), convert: w.list}
 		} // of other streams, the SDK limits the size of events
 	default:
 		resp.Body = limitedBody{io.LimitReader(resp.Body, maxBody), resp.Body}
@@ -192,10 +201,10 @@ func retryAfter(text string, now time.Time) time.Duration {
 
 // plainStream is a stream of events whose messages are converted for the SDK.
 type plainStream struct {
-	body      io.Closer
-	in        *bufio.Reader
-	readEvent func(message []byte)
-	pending   []byte
+	body    io.Closer
+	in      *bufio.Reader
+	convert func(message []byte) []byte
+	pending []byte
 }
 
 // field is the prefix of a line that holds a message. A space may follow.
@@ -216,9 +225,7 @@ func (s *plainStream) Read(p []byte) (int, error) {
 			return 0, errTooLong
 		}
 		if data, ok := bytes.CutPrefix(whole, field); ok && err == nil {
-			data = bytes.TrimSpace(data)
-			s.readEvent(data)
-			whole = append(append(bytes.Clone(field), plainMessage(data)...), '\n')
+			whole = append(append(bytes.Clone(field), s.convert(bytes.TrimSpace(data))...), '\n')
 		}
 		s.pending = whole
 	}

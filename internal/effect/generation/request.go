@@ -1,6 +1,7 @@
 package generation
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -28,8 +29,12 @@ func (g *Generator) request(s *perdure.Session, c perdure.CallModel) model.Reque
 	if s.Agent.Instructions != "" {
 		prompts = append(prompts, s.Agent.Instructions)
 	}
-	tools, parts := g.toolset.Definitions(g.toolset.Visible(s.Agent, core.HasDetachedWork(s)))
-	req.Tools = tools
+	limit := g.toolset.MaxTools(s.ID, cmp.Or(req.Model, s.Agent.Model))
+	offered, hidden := g.toolset.Offer(g.toolset.Visible(s.Agent, core.HasDetachedWork(s)), limit, req.Messages)
+	tools, parts := g.toolset.Definitions(offered)
+	if req.Tools = tools; hidden != "" {
+		parts = append(parts, hidden)
+	}
 	req.System = strings.Join(append(prompts, parts...), "\n\n")
 	return req
 }

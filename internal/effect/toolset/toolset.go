@@ -9,6 +9,7 @@ package toolset
 import (
 	"encoding/json"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -23,6 +24,7 @@ type Toolset struct {
 	// background is the registry of Config.BackgroundTools. A tool of the host with the same name
 	// wins.
 	background *tool.Registry
+	warned     sync.Map // numbers of tools that were warned of
 }
 
 // New returns the tools of a configuration.
@@ -51,7 +53,7 @@ func (s *Toolset) Lookup(agent perdure.Agent, left bool, name string) (tool.Tool
 // Visible returns the tools that an agent may see, in the order of registration. The definitions
 // the model gets and the tools it may execute both come from this one function, so they cannot
 // differ. The background tools are visible if another tool can run in the background and the agent
-// does not disable them. load_tool is visible if there is a schema to load. A tool that must be
+// does not disable them. load_tool is visible if there is a schema or a tool to load. A tool that must be
 // chosen is visible only if the agent names it or its capability.
 //
 // With left, the tools that manage background work are appended whatever was chosen, registered or
@@ -64,7 +66,7 @@ func (s *Toolset) Visible(agent perdure.Agent, left bool) []tool.Tool {
 		t, ok := s.core.Tools.Get(name)
 		switch {
 		case !ok:
-		case t.Spec().Hints.CapabilityID == tool.LoadingCapability:
+		case isLoader(t):
 			loaders = append(loaders, t)
 		case t.Spec().Hints.CapabilityID == tool.ParentCapability && !agent.Subagent:
 		case agent.Tools == nil && (!s.core.Tools.Optional(name) ||
@@ -81,10 +83,16 @@ func (s *Toolset) Visible(agent perdure.Agent, left bool) []tool.Tool {
 	if left {
 		tools = s.withBackgroundTools(tools)
 	}
-	if slices.ContainsFunc(tools, s.defers(len(tools))) {
+	if len(loaders) > 0 && (slices.ContainsFunc(tools, s.defers(len(tools))) || s.exceeds(agent, len(tools))) {
 		tools = append(tools, loaders...)
 	}
 	return tools
+}
+
+// exceeds reports whether the agent's model is described fewer than n tools.
+func (s *Toolset) exceeds(agent perdure.Agent, n int) bool {
+	limit := s.MaxTools("", agent.Model)
+	return limit > 0 && n > limit
 }
 
 // withBackgroundTools appends the tools that manage background work, unless they are in tools
@@ -128,9 +136,7 @@ func (s *Toolset) defers(n int) func(tool.Tool) bool {
 // Definitions returns the definitions of tools for the model, and the parts of the system
 // prompt that belong to them.
 func (s *Toolset) Definitions(tools []tool.Tool) (told []model.Tool, prompts []string) {
-	loadable := slices.ContainsFunc(tools, func(t tool.Tool) bool {
-		return t.Spec().Hints.CapabilityID == tool.LoadingCapability
-	})
+	loadable := slices.ContainsFunc(tools, isLoader)
 	n := len(tools)
 	if loadable {
 		n-- // load_tool itself does not count
