@@ -31,7 +31,7 @@ func (s *Server) resultOf(x exposed, made trackedCall) (json.RawMessage, error) 
 	case r.ErrorKind == perdure.ErrorUnknown || made.Task != nil && made.Task.State == perdure.TaskUnknown:
 		return json.Marshal(s.unknownResult(made))
 	case r.IsError():
-		return json.Marshal(toolResult{Content: []content{{Type: "text", Text: r.Error}}, IsError: true})
+		return json.Marshal(toolResult{Content: append([]content{{Type: "text", Text: r.Error}}, images(*r)...), IsError: true})
 	case r.ConnectionRequired != "":
 		return json.Marshal(toolResult{Content: []content{{Type: "text", Text: "This tool needs a connection that is not set up: " + r.ConnectionRequired}}, IsError: true})
 	case x.Verbatim:
@@ -88,11 +88,16 @@ func plainResult(r perdure.ToolResult) toolResult {
 			out.Structured = json.RawMessage(text)
 		}
 	}
-	out.Content = append(out.Content, content{Type: "text", Text: text})
-	for _, image := range r.Images {
-		out.Content = append(out.Content, content{Type: "image", Data: image.Base64, MIMEType: image.MediaType})
-	}
+	out.Content = append(append(out.Content, content{Type: "text", Text: text}), images(r)...)
 	return out
+}
+
+// images returns the images of a result.
+func images(r perdure.ToolResult) (blocks []content) {
+	for _, image := range r.Images {
+		blocks = append(blocks, content{Type: "image", Data: image.Base64, MIMEType: image.MediaType})
+	}
+	return blocks
 }
 
 // unknownResult returns the result of a call with an unknown outcome: its effect may or may not

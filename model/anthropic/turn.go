@@ -138,7 +138,7 @@ func textBlock(text string) []sdk.ContentBlockParamUnion {
 // resultBlock translates the result of a call. Its text is the JSON of the result.
 func resultBlock(r perdure.ToolResult) *sdk.ToolResultBlockParam {
 	own := &sdk.ToolResultBlockParam{ToolUseID: wireID(r.CallID)}
-	if r.IsError() {
+	if r.IsError() && len(r.Images) == 0 { // the API allows only text in an error; the text says that it is one
 		own.IsError = param.NewOpt(true)
 	}
 	// An error must have a text.

@@ -17,9 +17,9 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// resultForModel converts a server's result for a model. Pictures become images of the result. Other
-// bytes, which a model could only read as base64, are replaced by a text that names them; the whole
-// result is then the raw output of the call. An error is a tool error, with its pictures.
+// resultForModel converts a server's result for a model. Pictures become images of the result.
+// Other bytes, which a model could only read as base64, are replaced by a text that names them; the
+// whole result is then the raw output of the call. An error is a tool error, with its pictures.
 func resultForModel(call tool.Call, r *mcp.CallToolResult) tool.Result {
 	whole, err := json.Marshal(r)
 	if err != nil {
@@ -111,15 +111,15 @@ func (c *converter) value(value any) any {
 
 // block converts a block of bytes; ok is false for every other object.
 func (c *converter) block(v map[string]any) (out map[string]any, ok bool) {
-	media, named := v["mimeType"].(string)
+	media, hasType := v["mimeType"].(string)
 	kind, _ := v["type"].(string)
-	if data, isText := v["data"].(string); isText && (kind == "image" || kind == "audio" || named && kind != "") {
+	if data, isText := v["data"].(string); isText && (kind == "image" || kind == "audio" || hasType && kind != "") {
 		out = c.named(cmp.Or(media, kind), data)
 		out["type"] = kind
 		return out, true
 	}
 	data, isText := v["blob"].(string)
-	if _, hasURI := v["uri"]; !isText || !hasURI && !named {
+	if _, hasURI := v["uri"]; !isText || !hasURI && !hasType {
 		return nil, false
 	}
 	if text, ok := textBlob(media, data); ok {

@@ -31,7 +31,7 @@ func TestResultForModel(t *testing.T) {
 		shown  string   // a part of what the model reads
 		raw    bool     // the whole result is the raw output
 	}{
-		"text only":                      {`{"content":[{"type":"text","text":"fine <b>"}]}`, nil, `fine <b>`, false},
+		"text only":                        {`{"content":[{"type":"text","text":"fine <b>"}]}`, nil, `fine <b>`, false},
 		"a PNG (LostRuins/koboldcpp#2374)": {`{"content":[{"type":"text","text":"made"},{"type":"image","mimeType":"image/png","data":"` + png + `"}]}`, []string{"image/png"}, `this is image 1`, false},
 		"JPEG, GIF and WebP": {
 			`{"content":[{"type":"image","mimeType":"image/jpeg","data":"` + jpeg + `"},{"type":"image","mimeType":"image/gif","data":"` + gif + `"},{"type":"image","mimeType":"image/webp","data":"` + webp + `"}]}`,

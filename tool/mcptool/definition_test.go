@@ -10,8 +10,6 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"github.com/perdure/perdure/tool"
 )
 
 // logged returns a log and what was written to it.
@@ -89,7 +87,7 @@ func namesOf(all []namedTool) map[string]string {
 // tool.
 func TestReadableListing(t *testing.T) {
 	t.Parallel()
-	const good = `{"name":"good","inputSchema":{"type":"object"}}`
+	const good = `{"inputSchema":{"type":"object"},"name":"good"}`
 	for name, c := range map[string]struct{ tools, want, left string }{
 		"annotations of another type": {`[{"name":"a","annotations":[1],"inputSchema":{}},` + good + `]`, `[{"inputSchema":{},"name":"a"},` + good + `]`, "annotations"},
 		"a hint of another type": {
@@ -103,7 +101,9 @@ func TestReadableListing(t *testing.T) {
 		"a schema that is null (lightweight-component/aj-mcp#4)": {
 			`[{"name":"a","inputSchema":null}]`, `[{"inputSchema":{"type":"object"},"name":"a"}]`, ""},
 		"no schema (vercel-labs/mcp-for-next.js#9)": {`[{"name":"a"}]`, `[{"inputSchema":{"type":"object"},"name":"a"}]`, ""},
-		"a schema that is true":                     {`[{"name":"a","inputSchema":true}]`, `[{"inputSchema":{"type":"object"},"name":"a"}]`, "inputSchema"},
+		"a schema under another name": {
+			`[{"name":"a","input_schema":{"type":"object","properties":{}}}]`, `[{"inputSchema":{"type":"object","properties":{}},"input_schema":{"type":"object","properties":{}},"name":"a"}]`, ""},
+		"a schema that is true": {`[{"name":"a","inputSchema":true}]`, `[{"inputSchema":{"type":"object"},"name":"a"}]`, "inputSchema"},
 		"a schema in a text": {
 			`[{"name":"a","inputSchema":"{\"type\":\"object\",\"properties\":{\"q\":{}}}"}]`, `[{"inputSchema":{"type":"object","properties":{"q":{}}},"name":"a"}]`, ""},
 		"a schema of a text (sandialabs/atlas-ui-3#727)": {
@@ -153,7 +153,7 @@ func FuzzReadableListing(f *testing.F) {
 			t.Errorf("%s becomes %s", text, got)
 		}
 		for _, one := range decoded.Tools {
-			if schema := schemaOf(one); one.Name == "" || tool.CheckSchema(schema.Parameters) == "" && len(schema.Parameters) == 0 {
+			if one.Name == "" || len(schemaOf(one).Parameters) == 0 {
 				t.Errorf("%s has a tool %+v", got, one)
 			}
 		}

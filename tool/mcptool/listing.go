@@ -83,6 +83,11 @@ func readableTool(entry json.RawMessage) (tool json.RawMessage, missed []string)
 			miss(field)
 		}
 	}
+	for _, other := range []string{"input_schema", "parameters"} { // the names of model providers
+		if fields["inputSchema"] == nil {
+			fields["inputSchema"] = schemaOfObject(fields[other])
+		}
+	}
 	if fields["inputSchema"] == nil {
 		fields["inputSchema"] = anyObject
 	}
