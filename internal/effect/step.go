@@ -139,6 +139,10 @@ func (s *step) append(events []perdure.Event) error {
 	core.Stamp(events, s.now)
 	for _, event := range events {
 		event.Session, event.Seq = s.d.ID, s.session.Seq+1
+		event, err := s.withImages(event)
+		if err != nil {
+			return err
+		}
 		if err := s.session.Apply(event); err != nil {
 			return err
 		}
