@@ -119,6 +119,9 @@ func (c Code) Retryable() bool { return c == RateLimited || c == Unavailable || 
 type Error struct {
 	Code       Code
 	RetryAfter time.Duration // the wait that the provider asked for; 0: none
+	// Again says that the adapter has learnt from the refusal: the next request is sent in another
+	// form, which may succeed although Code is not retryable.
+	Again bool
 	// Text is the provider's text, shortened. It may be shown only where errors of providers may be
 	// disclosed.
 	Text string

@@ -69,13 +69,21 @@ func (t *Tools) Describe(tools []model.Tool) []model.Tool {
 	defer t.mu.Unlock()
 	var described []model.Tool
 	for _, one := range tools {
-		if t.forms[one.Name].level < levelNone {
-			one.Parameters = t.schema(one.Name, one.Parameters)
-			described = append(described, one)
+		level := t.forms[one.Name].level
+		if level == levelNone {
+			continue
 		}
+		if level == levelEmpty && 0 < len(one.Parameters) && len(one.Parameters) <= maxSchemaText {
+			one.Description += "\n\nIts arguments, as a JSON Schema: " + string(one.Parameters)
+		}
+		one.Parameters = t.schema(one.Name, one.Parameters)
+		described = append(described, one)
 	}
 	return described
 }
+
+// maxSchemaText is the size up to which a schema that the provider refuses is part of a description.
+const maxSchemaText = 8 << 10
 
 // schema returns the schema that the provider is sent for a tool. The caller holds mu.
 func (t *Tools) schema(name string, schema json.RawMessage) json.RawMessage {
@@ -100,7 +108,7 @@ func (t *Tools) schema(name string, schema json.RawMessage) json.RawMessage {
 }
 
 // Learn learns from an error of the provider about these tools. If the same request can succeed in
-// another form, the error becomes retryable; otherwise it is unchanged.
+// another form, the error says so; otherwise it is unchanged.
 func (t *Tools) Learn(e *model.Error, tools []model.Tool) *model.Error {
 	switch e.Code {
 	case model.Misconfigured, model.InvalidToolSchema, model.Processing:
@@ -145,9 +153,9 @@ func (t *Tools) Learning(yield func(model.Delta, error) bool, tools []model.Tool
 	}
 }
 
-// again makes an error retryable.
+// again returns an error that says what the next attempt does.
 func again(e *model.Error, what string) *model.Error {
-	return &model.Error{Code: model.Unavailable, Text: e.Text + " (" + what + ")", Err: e}
+	return &model.Error{Code: e.Code, Again: true, Text: e.Text + " (" + what + ")", Err: e}
 }
 
 // simplify gives these tools a simpler form, up to the last one, and returns the names of those that
@@ -187,8 +195,8 @@ var (
 	})
 	// tooMany matches an error about the number of tools.
 	tooMany = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)'?tools'?: array too long|too many (tools|functions)|(tools|functions).{0,60}(exceed|maximum|at most|limit|too long|too many)|` +
-			`(maximum|at most|limit|more than|up to|exceeds?).{0,60}(tools|functions)`)
+		return regexp.MustCompile(`(?i)(tools|functions|function declarations).{0,60}(exceed|max|at most|limit|too long|too many)|` +
+			`(too many|too long|max|at most|limit|more than|up to|exceed).{0,60}(tools|functions|function declarations)`)
 	})
 	numbers = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\d+`) })
 )

@@ -31,6 +31,8 @@ func TestLearnLimit(t *testing.T) {
 		"more than was known":                    {64, 100, 64, "Maximum number of functions is 90"},
 		"no number":                              {0, 200, 100, "too many tools were provided"},
 		"another order":                          {0, 129, 128, "tools count 129 exceeds the limit of 128"},
+		"pydantic":                               {0, 200, 64, "tools: List should have at most 64 items after validation, not 200"},
+		"an older form":                          {0, 200, 128, "[…] is too long - 'functions', at most 128"},
 		"Groq":                                   {0, 200, 128, "maximum number of items is 128 in tools"},
 		"not about tools":                        {0, 200, 0, "maximum context length is 128 tokens"},
 		"about one tool (nanbingxyz/5ire#403)":   {0, 20, 0, "Invalid 'tools[12].function.name': string too long. Expected a string with maximum length 64, but got a string with length 65 instead."},
@@ -43,7 +45,7 @@ func TestLearnLimit(t *testing.T) {
 			if known.Max() != c.want {
 				t.Errorf("got %d, want %d", known.Max(), c.want)
 			}
-			if learnt := err.Code.Retryable() && strings.Contains(err.Text, "the next attempt has at most"); learnt != (c.want != 0) {
+			if learnt := err.Again && strings.Contains(err.Text, "the next attempt has at most"); learnt != (c.want != 0) {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -62,7 +64,7 @@ func TestLearnSchemas(t *testing.T) {
 	forms := []string{schema, `{"properties":{"q":{"type":"string"}},"type":"object"}`, `{"type":"object","properties":{}}`, ""}
 	for name, text := range map[string]string{
 		"by its place at Anthropic (makenotion/notion-mcp-server#341)": "tools.1.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12",
-		"by its place at OpenAI":                      "Invalid schema at tools[1].function.parameters",
+		"by its place at OpenAI":                       "Invalid schema at tools[1].function.parameters",
 		"by its name at OpenAI (garrytan/gbrain#1028)": `Invalid schema for function "s__tool_1": array schema missing items`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -73,12 +75,15 @@ func TestLearnSchemas(t *testing.T) {
 				sent := map[string]string{}
 				for _, one := range known.Describe(tools(3, schema)) {
 					sent[one.Name] = string(one.Parameters)
+					if told := strings.Contains(one.Description, schema); told != (one.Name == "s__tool_1" && i == 2) {
+						t.Errorf("attempt %d: %s is described as %s", i, one.Name, one.Description)
+					}
 				}
 				if sent["s__tool_1"] != want || sent["s__tool_0"] != schema || sent["s__tool_2"] != schema {
 					t.Fatalf("attempt %d: got %v", i, sent)
 				}
 				err := known.Learn(&model.Error{Code: model.InvalidToolSchema, Text: text}, tools(3, schema))
-				if i < len(forms)-1 && (!err.Code.Retryable() || !strings.Contains(err.Text, "s__tool_1")) {
+				if i < len(forms)-1 && (!err.Again || !strings.Contains(err.Text, "s__tool_1")) {
 					t.Fatalf("attempt %d: got %v", i, err)
 				}
 			}
@@ -92,7 +97,7 @@ func TestLearnSchemas(t *testing.T) {
 		known := providertools.New(0, nil)
 		refused := &model.Error{Code: model.Misconfigured, Text: "the json schema is not supported"}
 		for range 2 {
-			if err := known.Learn(refused, tools(2, schema)); !err.Code.Retryable() {
+			if err := known.Learn(refused, tools(2, schema)); !err.Again {
 				t.Errorf("got %v", err)
 			}
 		}
@@ -140,7 +145,7 @@ func TestLearning(t *testing.T) {
 	}
 	yield(model.Delta{}, &model.Error{Code: model.Misconfigured, Text: "at most 100 tools"})
 	var e *model.Error
-	if !errors.As(last, &e) || !e.Code.Retryable() || known.Max() != 100 {
+	if !errors.As(last, &e) || !e.Again || known.Max() != 100 {
 		t.Errorf("got %v, %d", last, known.Max())
 	}
 	yield(model.Delta{}, errors.ErrUnsupported)

@@ -159,7 +159,7 @@ func TestRequestsThatCannotBeAsked(t *testing.T) {
 		"no model":              {model.Request{}, model.ModelUnavailable},
 		"a negative length":     {model.Request{Model: "m", MaxTokens: -1}, model.Misconfigured},
 		"a schema of no object": {model.Request{Model: "m", Tools: []model.Tool{{Name: "a", Parameters: json.RawMessage(`[]`)}}}, model.InvalidToolSchema},
-		"a schema of no JSON":   {model.Request{Model: "m", Tools: []model.Tool{{Name: "a", Parameters: json.RawMessage(`{`)}}}, model.InvalidToolSchema},
+		"a schema of no JSON":   {model.Request{Model: "m", Tools: []model.Tool{{Name: "b", Parameters: json.RawMessage(`{`)}}}, model.InvalidToolSchema},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -70,7 +70,7 @@ func TestToolForms(t *testing.T) {
 	}
 	refused = "odd"
 	for range 3 {
-		if e := ask(); !e.Code.Retryable() || !strings.Contains(e.Text, "odd") {
+		if e := ask(); !e.Again || !strings.Contains(e.Text, "odd") {
 			t.Errorf("got %v", e)
 		}
 	}

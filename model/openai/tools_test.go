@@ -68,8 +68,8 @@ func TestToolForms(t *testing.T) {
 	}
 }
 
-// TestToolsAreLearnt: what a server says about tools makes the error retryable, and the next request
-// has fewer tools, or describes the refused one more simply.
+// TestToolsAreLearnt: what a server says about tools is learnt. The next request has fewer tools, or
+// describes the refused one more simply.
 func TestToolsAreLearnt(t *testing.T) {
 	t.Parallel()
 	var requests int
@@ -78,13 +78,13 @@ func TestToolsAreLearnt(t *testing.T) {
 		body, _ := io.ReadAll(r.Body)
 		why := ""
 		tools := readTools(t, body)
-		if len(tools) > 100 {
-			why = fmt.Sprintf("Invalid 'tools': array too long. Expected an array with maximum length 100, but got an array with length %d instead.", len(tools))
-		}
 		for _, one := range tools {
 			if one.Function.Name == "pick" && strings.Contains(fmt.Sprint(one.Function.Parameters), "items:map[]") {
 				why = "Invalid schema for function 'pick': items must have a type"
 			}
+		}
+		if len(tools) > 100 {
+			why = fmt.Sprintf("Invalid 'tools': array too long. Expected an array with maximum length 100, but got an array with length %d instead.", len(tools))
 		}
 		if why != "" {
 			w.Header().Set("Content-Type", "application/json")
@@ -108,10 +108,10 @@ func TestToolsAreLearnt(t *testing.T) {
 		return err
 	}
 	var e *model.Error
-	if err := ask(101); !errors.As(err, &e) || !e.Code.Retryable() || m.MaxTools("", "") != 100 {
+	if err := ask(101); !errors.As(err, &e) || !e.Again || m.MaxTools("", "") != 100 {
 		t.Errorf("101 tools: %v, then at most %d", err, m.MaxTools("", ""))
 	}
-	if err := ask(100); !errors.As(err, &e) || !e.Code.Retryable() || !strings.Contains(e.Text, "describes pick more simply") {
+	if err := ask(100); !errors.As(err, &e) || !e.Again || !strings.Contains(e.Text, "describes pick more simply") {
 		t.Errorf("the refused schema: %v", err)
 	}
 	if err := ask(100); err != nil || requests != 3 {

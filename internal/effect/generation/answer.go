@@ -58,7 +58,7 @@ func (g *Generator) failedAnswer(q ModelCall, err error, a modelReply) core.Outc
 	var known *model.Error
 	if errors.As(err, &known) {
 		failure.Code, failure.RetryAfter, failure.Error = string(known.Code), known.RetryAfter, known.Text
-		failure.Retryable = known.Code.Retryable() || known.Code == perdure.CodeEmptyAnswer
+		failure.Retryable = known.Code.Retryable() || known.Again || known.Code == perdure.CodeEmptyAnswer
 	} else {
 		failure.Error = "the model could not be called"
 		g.core.Log.Error("model call failed", "session", s.ID, "exec", c.Exec, "error", err)
