@@ -87,9 +87,9 @@ func TestMCPProxyQuestions(t *testing.T) {
 	awaitGone(t, "mcpfixture "+world)
 }
 
-// TestMCPProxyDefinitions: a tool without a usable schema gets one; a tool without a name, or with the name
-// of an earlier one, is left out; the others are served under their own names. A client that repeats a call after it read
-// the reply makes a new call.
+// TestMCPProxyDefinitions: a tool without a usable schema gets one; a tool without a name, or with
+// the name of an earlier one, is left out; the others are served under their own names. A client
+// that repeats a call after it read the reply makes a new call.
 func TestMCPProxyDefinitions(t *testing.T) {
 	t.Parallel()
 	world := t.TempDir()

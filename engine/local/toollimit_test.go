@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/perdure/perdure"
@@ -25,24 +24,6 @@ type narrow struct {
 }
 
 func (n *narrow) MaxTools(perdure.SessionID, string) int { return n.limit }
-
-// lockedText is a text that several goroutines write.
-type lockedText struct {
-	mu   sync.Mutex
-	text strings.Builder // guarded by mu
-}
-
-func (l *lockedText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lockedText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
 
 // TestToolLimit: a model that takes fewer tools than there are finds the others by a search, and a
 // tool that it loaded is described from the next step on. A warning names the capability and the

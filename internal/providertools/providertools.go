@@ -82,7 +82,8 @@ func (t *Tools) Describe(tools []model.Tool) []model.Tool {
 	return described
 }
 
-// maxSchemaText is the size up to which a schema that the provider refuses is part of a description.
+// maxSchemaText is the size up to which a schema that the provider refuses is part of a
+// description.
 const maxSchemaText = 8 << 10
 
 // schema returns the schema that the provider is sent for a tool. The caller holds mu.
@@ -158,8 +159,8 @@ func again(e *model.Error, what string) *model.Error {
 	return &model.Error{Code: e.Code, Again: true, Text: e.Text + " (" + what + ")", Err: e}
 }
 
-// simplify gives these tools a simpler form, up to the last one, and returns the names of those that
-// had one left.
+// simplify gives these tools a simpler form, up to the last one, and returns the names of those
+// that had one left.
 func (t *Tools) simplify(which []int, tools []model.Tool, last int) (names []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -204,8 +205,8 @@ var (
 // smallestLimit is the smallest number of tools that an error is believed to allow.
 const smallestLimit = 4
 
-// limitIn returns the number of tools that an error allows: the largest number in it that is smaller
-// than the number that was sent. Without one it is half of what was sent.
+// limitIn returns the number of tools that an error allows: the largest number in it that is
+// smaller than the number that was sent. Without one it is half of what was sent.
 func limitIn(text string, sent int) (limit int, ok bool) {
 	if sent <= smallestLimit || !tooMany().MatchString(text) || toolAt().MatchString(text) {
 		return 0, false

@@ -9,9 +9,9 @@ import (
 )
 
 // folded returns a schema of an object without combinations: their properties stand beside its own.
-// A property of all parts of allOf is required if one of them requires it, a property of the choices
-// of anyOf and oneOf if each requires it. The description says which sets of properties the choices
-// require.
+// A property of all parts of allOf is required if one of them requires it, a property of the
+// choices of anyOf and oneOf if each requires it. The description says which sets of properties the
+// choices require.
 func (w *writer) folded(in map[string]any) map[string]any {
 	out := maps.Clone(in)
 	own, _ := in["properties"].(map[string]any)

@@ -74,7 +74,7 @@ func (w *writer) object(in map[string]any, at string, level int) map[string]any 
 	if _, refers := in["$ref"]; refers {
 		return w.reference(in, at, level)
 	}
-	out := map[string]any{}
+	o := &rewrite{writer: w, in: in, out: map[string]any{}, at: at, level: level}
 	for _, keyword := range slices.Sorted(maps.Keys(in)) {
 		value, k := in[keyword], kindOf(keyword)
 		if k == kindTypes {
@@ -84,78 +84,98 @@ func (w *writer) object(in map[string]any, at string, level int) map[string]any 
 			w.notes.add(join(at, keyword), "left out: its value has no usable form")
 			continue
 		}
-		w.keyword(out, keyword, value, place{at: at, schema: in}, level)
+		o.keyword(keyword, value)
 	}
-	w.arrays(out, in, at, level)
-	w.typed(out, at)
-	return out
+	o.arrays()
+	o.typed()
+	return o.out
 }
 
-// keyword rewrites one keyword whose value has its form. of is the schema in which it stands.
-func (w *writer) keyword(out map[string]any, keyword string, value any, of place, level int) {
-	at := join(of.at, keyword)
+// rewrite is a schema that is being rewritten.
+type rewrite struct {
+	*writer
+	in    map[string]any
+	out   map[string]any
+	at    string
+	level int
+}
+
+// child rewrites a schema below this one.
+func (o *rewrite) child(value any, path ...string) map[string]any {
+	return o.schema(value, join(o.at, path...), o.level+1)
+}
+
+// list rewrites a list of schemas.
+func (o *rewrite) list(list []any, keyword string) (written []any) {
+	for i, one := range list {
+		written = append(written, o.child(one, keyword, strconv.Itoa(i)))
+	}
+	return written
+}
+
+// note notes what happened to a keyword.
+func (o *rewrite) note(keyword, what string) { o.notes.add(join(o.at, keyword), what) }
+
+// keyword rewrites one keyword whose value has its form.
+func (o *rewrite) keyword(keyword string, value any) {
 	switch kindOf(keyword) {
 	case kindLocation, kindDynamic, kindDependencies:
-		w.notes.add(at, "left out")
+		o.note(keyword, "left out")
 	case kindBound:
-		w.bound(out, keyword, value, of)
+		o.bound(keyword, value)
 	case kindWords:
-		out[keyword], _ = wordsOf(value)
-		if !reflect.DeepEqual(out[keyword], value) {
-			w.notes.add(at, "each name once")
+		o.out[keyword], _ = wordsOf(value)
+		if !reflect.DeepEqual(o.out[keyword], value) {
+			o.note(keyword, "each name once")
 		}
 	case kindSchema:
 		if _, isFlag := value.(bool); isFlag {
-			out[keyword] = value
+			o.out[keyword] = value
 			return
 		}
-		out[keyword] = w.schema(value, at, level+1)
+		o.out[keyword] = o.child(value, keyword)
 	case kindSchemas:
 		list, _ := value.([]any)
-		var written []any
-		for i, one := range list {
-			written = append(written, w.schema(one, join(at, strconv.Itoa(i)), level+1))
-		}
-		out[keyword] = written
+		o.out[keyword] = o.list(list, keyword)
 	case kindNamed:
-		w.named(out, keyword, value, at, level)
+		o.named(keyword, value)
 	case kindItems: // see arrays
 	default:
-		out[keyword] = value
+		o.out[keyword] = value
 	}
 }
 
 // bound rewrites exclusiveMinimum or exclusiveMaximum of draft 4.
-func (w *writer) bound(out map[string]any, keyword string, value any, of place) {
+func (o *rewrite) bound(keyword string, value any) {
 	exclusive, isFlag := value.(bool)
 	if !isFlag {
-		out[keyword] = value
+		o.out[keyword] = value
 		return
 	}
-	w.notes.add(join(of.at, keyword), "written as a number")
-	in, _ := of.schema.(map[string]any)
-	if limit, ok := in[strings.ToLower(strings.TrimPrefix(keyword, "exclusive"))]; ok && exclusive && fits(kindNumber, limit) {
-		out[keyword] = limit
+	o.note(keyword, "written as a number")
+	limit := o.in[strings.ToLower(strings.TrimPrefix(keyword, "exclusive"))]
+	if exclusive && fits(kindNumber, limit) {
+		o.out[keyword] = limit
 	}
 }
 
 // named rewrites an object of schemas. What stands under $defs is written where references lead to
 // it. A property that is never allowed is not described.
-func (w *writer) named(out map[string]any, keyword string, value any, at string, level int) {
+func (o *rewrite) named(keyword string, value any) {
 	if keyword == "$defs" || keyword == "definitions" {
-		w.notes.add(at, "written where it is used")
+		o.note(keyword, "written where it is used")
 		return
 	}
 	entries, _ := value.(map[string]any)
 	written := map[string]any{}
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
 		if entries[name] == false || !isSchema(entries[name]) {
-			w.notes.add(join(at, name), "left out: not a schema that allows anything")
+			o.notes.add(join(o.at, keyword, name), "left out: not a schema that allows anything")
 			continue
 		}
-		written[name] = w.schema(entries[name], join(at, name), level+1)
+		written[name] = o.child(entries[name], keyword, name)
 	}
-	out[keyword] = written
+	o.out[keyword] = written
 }
 
 // reference replaces a reference by what it leads to. What stands beside it counts too.
@@ -235,30 +255,26 @@ func (w *writer) typeName(value any, at string) any {
 }
 
 // arrays writes items. Providers want one schema for all items of an array.
-func (w *writer) arrays(out, in map[string]any, at string, level int) {
-	list, isList := in["items"].([]any)
-	each, isOne := in["items"]
+func (o *rewrite) arrays() {
+	list, isList := o.in["items"].([]any)
+	each, isOne := o.in["items"]
 	switch {
 	case isList:
-		var written []any
-		for i, one := range list {
-			written = append(written, w.schema(one, join(at, "items", strconv.Itoa(i)), level+1))
-		}
-		w.notes.add(join(at, "items"), "one schema for all items")
-		out["items"] = anyOf(written)
-	case out["prefixItems"] != nil:
-		w.notes.add(join(at, "prefixItems"), "one schema for all items")
-		written, _ := out["prefixItems"].([]any)
+		o.note("items", "one schema for all items")
+		o.out["items"] = anyOf(o.list(list, "items"))
+	case o.out["prefixItems"] != nil:
+		o.note("prefixItems", "one schema for all items")
+		written, _ := o.out["prefixItems"].([]any)
 		if rest, ok := each.(map[string]any); ok {
-			written = append(written, w.schema(rest, join(at, "items"), level+1))
+			written = append(written, o.child(rest, "items"))
 		}
-		delete(out, "prefixItems")
-		out["items"] = anyOf(written)
+		delete(o.out, "prefixItems")
+		o.out["items"] = anyOf(written)
 	case isOne && isSchema(each) && each != false:
-		out["items"] = w.schema(each, join(at, "items"), level+1)
-	case mentions(out["type"], "array"):
-		w.notes.add(join(at, "items"), "added")
-		out["items"] = map[string]any{}
+		o.out["items"] = o.child(each, "items")
+	case mentions(o.out["type"], "array"):
+		o.note("items", "added")
+		o.out["items"] = map[string]any{}
 	}
 }
 
@@ -286,9 +302,10 @@ func mentions(value any, name string) bool {
 }
 
 // typed adds a type where the other keywords show it.
-func (w *writer) typed(out map[string]any, at string) {
+func (o *rewrite) typed() {
+	out := o.out
 	if out["type"] != nil {
-		w.choices(out, at)
+		o.choices()
 		return
 	}
 	name := ""
@@ -315,30 +332,30 @@ func (w *writer) typed(out map[string]any, at string) {
 		}
 	}
 	if name != "" {
-		w.notes.add(join(at, "type"), name+" added")
+		o.note("type", name+" added")
 		out["type"] = name
 	}
 }
 
 // choices moves the type beside an anyOf into its choices, because not every provider accepts both.
-func (w *writer) choices(out map[string]any, at string) {
-	list, ok := out["anyOf"].([]any)
-	if !ok || at == "" {
+func (o *rewrite) choices() {
+	list, ok := o.out["anyOf"].([]any)
+	if !ok || o.at == "" {
 		return
 	}
 	for _, one := range list {
 		choice, _ := one.(map[string]any)
-		if choice["type"] != nil && !reflect.DeepEqual(choice["type"], out["type"]) {
+		if choice["type"] != nil && !reflect.DeepEqual(choice["type"], o.out["type"]) {
 			return
 		}
 	}
 	for _, one := range list {
 		if choice, ok := one.(map[string]any); ok {
-			choice["type"] = out["type"]
+			choice["type"] = o.out["type"]
 		}
 	}
-	delete(out, "type")
-	w.notes.add(join(at, "type"), "written into each choice")
+	delete(o.out, "type")
+	o.note("type", "written into each choice")
 }
 
 // typeOf returns the type of a value; empty: it has none of the names.

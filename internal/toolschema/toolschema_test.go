@@ -19,11 +19,28 @@ func limits() toolschema.Limits {
 	}
 }
 
-// TestCheckable: what cannot be checked is left out, the rest stays, and no kept keyword refuses
-// what the whole schema accepts.
-func TestCheckable(t *testing.T) {
+// checkableCases are schemas with what is checked of them, and a place that is left out.
+type checkableCases map[string]struct{ schema, want, left string }
+
+func (cases checkableCases) run(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct{ schema, want, left string }{
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, left := toolschema.Checkable(json.RawMessage(c.schema), limits())
+			if string(got) != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+			if all := strings.Join(left, "\n"); c.left == "" != (all == "") || !strings.Contains(all, c.left) {
+				t.Errorf("left out: %q, want %q", left, c.left)
+			}
+		})
+	}
+}
+
+// TestCheckable: what cannot be checked is left out, and the rest stays.
+func TestCheckable(t *testing.T) {
+	checkableCases{
 		"pattern with lookahead (backstage/backstage#35631)": {
 			`{"type":"object","properties":{"q":{"type":"string","maxLength":9,"pattern":"^(?!x)"}},"required":["q"]}`,
 			`{"properties":{"q":{"maxLength":9,"type":["string"]}},"required":["q"],"type":"object"}`, "/properties/q/pattern",
@@ -72,6 +89,25 @@ func TestCheckable(t *testing.T) {
 			`{"type":"object","properties":{"q":{"type":"string","nullable":true,"enum":["a"]}}}`,
 			`{"properties":{"q":{"enum":["a",null],"type":["string","null"]}},"type":"object"}`, "",
 		},
+		"a limit without a usable number": {
+			`{"type":"object","properties":{"n":{"minimum":"0","maximum":1e999,"multipleOf":0,"minLength":-1,"maxLength":2.5}}}`,
+			`{"properties":{"n":{}},"type":"object"}`, "/properties/n/minimum",
+		},
+		"an enum that is too long": {
+			`{"type":"object","properties":{"n":{"enum":[1,2,3,4,5,6,7,8,9,10,11]}}}`,
+			`{"properties":{"n":{}},"type":"object"}`, "/properties/n/enum",
+		},
+		"a text instead of a schema (sandialabs/atlas-ui-3#727)": {
+			`{"type":"string","description":"the title"}`, `{"type":"object"}`, "",
+		},
+		"not an object": {`[]`, `{"type":"object"}`, "/: it is not a JSON object"},
+		"null":          {`null`, `{"type":"object"}`, "/: it is not a JSON object"},
+	}.run(t)
+}
+
+// TestCheckableOpposites: no keyword that is kept refuses what the whole schema accepts.
+func TestCheckableOpposites(t *testing.T) {
+	checkableCases{
 		"not and oneOf count only whole": {
 			`{"type":"object","not":{"required":["x"],"propertyNames":{"pattern":"(?=a)"}},"oneOf":[{"required":["a"]},{"properties":{"b":{"pattern":"(?=b)"}}}]}`,
 			`{"anyOf":[{"required":["a"]},{"properties":{"b":{}}}],"type":"object"}`, "/not",
@@ -88,31 +124,7 @@ func TestCheckable(t *testing.T) {
 			`{"type":"object","not":{"$ref":"#/$defs/s"},"$defs":{"s":{"required":["a"],"propertyNames":{"pattern":"(?!x)"}}}}`,
 			`{"$defs":{"d0":{"propertyNames":{},"required":["a"]}},"type":"object"}`, "/not",
 		},
-		"a limit without a usable number": {
-			`{"type":"object","properties":{"n":{"minimum":"0","maximum":1e999,"multipleOf":0,"minLength":-1,"maxLength":2.5}}}`,
-			`{"properties":{"n":{}},"type":"object"}`, "/properties/n/minimum",
-		},
-		"an enum that is too long": {
-			`{"type":"object","properties":{"n":{"enum":[1,2,3,4,5,6,7,8,9,10,11]}}}`,
-			`{"properties":{"n":{}},"type":"object"}`, "/properties/n/enum",
-		},
-		"a text instead of a schema (sandialabs/atlas-ui-3#727)": {
-			`{"type":"string","description":"the title"}`, `{"type":"object"}`, "",
-		},
-		"not an object": {`[]`, `{"type":"object"}`, "/: it is not a JSON object"},
-		"null":          {`null`, `{"type":"object"}`, "/: it is not a JSON object"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got, left := toolschema.Checkable(json.RawMessage(c.schema), limits())
-			if string(got) != c.want {
-				t.Errorf("got  %s\nwant %s", got, c.want)
-			}
-			if all := strings.Join(left, "\n"); c.left == "" != (all == "") || !strings.Contains(all, c.left) {
-				t.Errorf("left out: %q, want %q", left, c.left)
-			}
-		})
-	}
+	}.run(t)
 }
 
 // TestCheckableDepth: a schema that is too deep or too large is checked as far as possible.
@@ -139,10 +151,32 @@ func TestCheckableDepth(t *testing.T) {
 	}
 }
 
-// TestPortable: a provider is sent a form that all of them accept, and the arguments stay described.
-func TestPortable(t *testing.T) {
+// portableCases are schemas in the form that providers are sent.
+type portableCases map[string]struct{ schema, want string }
+
+func (cases portableCases) run(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct{ schema, want string }{
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, changed := toolschema.Portable(json.RawMessage(c.schema))
+			if string(got) != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+			if (len(changed) > 0) != (c.want != c.schema) {
+				t.Errorf("changed: %q", changed)
+			}
+			if again, more := toolschema.Portable(got); len(more) > 0 {
+				t.Errorf("a second time it changes %q to %s", more, again)
+			}
+		})
+	}
+}
+
+// TestPortable: combinations at the root and references are written out, and the arguments stay
+// described.
+func TestPortable(t *testing.T) {
+	portableCases{
 		"nothing to change": {
 			`{"type":"object","properties":{"q":{"type":"string"}},"required":["q"],"additionalProperties":false}`,
 			`{"type":"object","properties":{"q":{"type":"string"}},"required":["q"],"additionalProperties":false}`,
@@ -177,6 +211,13 @@ func TestPortable(t *testing.T) {
 			`{"type":"object","properties":{"q":{"$ref":"#/$defs/Gone","description":"what"},"r":{"$ref":"https://example.com/s"}}}`,
 			`{"properties":{"q":{"description":"what"},"r":{}},"type":"object"}`,
 		},
+	}.run(t)
+}
+
+// TestPortableForms: what is missing, of an older draft or of another form is corrected or left
+// out.
+func TestPortableForms(t *testing.T) {
+	portableCases{
 		"no properties (nextlevelbuilder/goclaw#321)": {`{"type":"object"}`, `{"properties":{},"type":"object"}`},
 		"no type": {`{"properties":{"a":{"properties":{"b":{"minimum":1}}},"c":{"items":{"enum":["x"]}}}}`, `{"properties":{"a":{"properties":{"b":{"minimum":1,"type":"number"}},"type":"object"},"c":{"items":{"enum":["x"],"type":"string"},"type":"array"}},"type":"object"}`},
 		"an array without items (apify/apify-mcp-server#36)": {
@@ -205,21 +246,7 @@ func TestPortable(t *testing.T) {
 		},
 		"a text instead of a schema (sandialabs/atlas-ui-3#727)": {`{"type":"string","description":"the title"}`, `{"description":"the title","properties":{},"type":"object"}`},
 		"not an object": {`[]`, `[]`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got, changed := toolschema.Portable(json.RawMessage(c.schema))
-			if string(got) != c.want {
-				t.Errorf("got  %s\nwant %s", got, c.want)
-			}
-			if (len(changed) > 0) != (c.want != c.schema) {
-				t.Errorf("changed: %q", changed)
-			}
-			if again, more := toolschema.Portable(got); len(more) > 0 {
-				t.Errorf("a second time it changes %q to %s", more, again)
-			}
-		})
-	}
+	}.run(t)
 }
 
 // TestPortableSize: references that multiply end.

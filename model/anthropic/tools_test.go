@@ -19,7 +19,8 @@ import (
 // TestToolForms: the API refuses combinations at the root of a schema and everything that is not
 // valid in draft 2020-12, for all tools of a request. They are sent in another form, with their
 // properties; a tool that it refuses all the same is described more simply in the next attempt, and
-// in the end left out (cloudflare/mcp-server-cloudflare#224, zereight/gitlab-mcp#552, Dokploy/mcp#74).
+// in the end left out (cloudflare/mcp-server-cloudflare#224, zereight/gitlab-mcp#552,
+// Dokploy/mcp#74).
 func TestToolForms(t *testing.T) {
 	t.Parallel()
 	var sent []map[string]any // of the last request

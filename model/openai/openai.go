@@ -23,8 +23,8 @@ import (
 
 const defaultBase = "https://api.openai.com/v1"
 
-// defaultMaxTools is the limit of OpenAI, Azure, Groq and most gateways. A server with a smaller one
-// names it in its error.
+// defaultMaxTools is the limit of OpenAI, Azure, Groq and most gateways. A server with a smaller
+// one names it in its error.
 const defaultMaxTools = 128
 
 // Config says which server to call, and how.

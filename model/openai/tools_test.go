@@ -68,8 +68,8 @@ func TestToolForms(t *testing.T) {
 	}
 }
 
-// TestToolsAreLearnt: what a server says about tools is learnt. The next request has fewer tools, or
-// describes the refused one more simply.
+// TestToolsAreLearnt: what a server says about tools is learnt. The next request has fewer tools,
+// or describes the refused one more simply.
 func TestToolsAreLearnt(t *testing.T) {
 	t.Parallel()
 	var requests int

@@ -42,8 +42,8 @@ const (
 )
 
 // LoadTool returns the tool that finds other tools, and returns their full definitions. It is not
-// one of the defaults: a host registers it in addition, and a session has it if a schema is deferred
-// there, or a tool is not described to the model.
+// one of the defaults: a host registers it in addition, and a session has it if a schema is
+// deferred there, or a tool is not described to the model.
 func LoadTool() tool.Tool {
 	return tool.New(tool.Spec{
 		Name:        "load_tool",

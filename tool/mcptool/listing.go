@@ -94,8 +94,8 @@ func readableTool(entry json.RawMessage) (tool json.RawMessage, missed []string)
 	return mustJSON(fields), missed
 }
 
-// schemaOfObject returns a schema that does not say that it describes something else than an object;
-// nil: it is none.
+// schemaOfObject returns a schema that does not say that it describes something else than an
+// object; nil: it is none.
 func schemaOfObject(value json.RawMessage) json.RawMessage {
 	value = objectOf(value)
 	fields := map[string]json.RawMessage{}
@@ -134,7 +134,8 @@ func fits(into any, fields map[string]json.RawMessage) bool {
 	return perdure.DecodeKnownJSON(mustJSON(fields), into) == nil
 }
 
-// readableList returns an answer to tools/list that the SDK can decode, and logs what it leaves out.
+// readableList returns an answer to tools/list that the SDK can decode, and logs what it leaves
+// out.
 func (c *Client) readableList(result json.RawMessage) json.RawMessage {
 	if len(result) == 0 {
 		return result
@@ -157,8 +158,8 @@ func (c *Client) readableListMessage(text []byte) []byte {
 }
 
 // list lists the tools over a connection, page by page. The SDK then knows which arguments it must
-// copy to headers. The list ends where it leads back to a page that was there before, and after some
-// pages without a new tool.
+// copy to headers. The list ends where it leads back to a page that was there before, and after
+// some pages without a new tool.
 func (c *Client) list(ctx context.Context, session *mcp.ClientSession) (all []*mcp.Tool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Patience)
 	defer cancel()

@@ -33,8 +33,8 @@ type Remote struct {
 var _ tool.Reattacher = (*Remote)(nil)
 
 // Tools creates tools from the tools of a server. They keep the server's names as far as these are
-// valid here; a server's hints do not determine an effect class (TL10). The log names a tool that is
-// renamed or left out, and a class of a tool that the server does not have.
+// valid here; a server's hints do not determine an effect class (TL10). The log names a tool that
+// is renamed or left out, and a class of a tool that the server does not have.
 func Tools(ctx context.Context, c *Client) ([]*Remote, error) {
 	defs, err := c.Definitions(ctx)
 	if err != nil {

@@ -42,8 +42,7 @@ func (s *Toolset) Offer(tools []tool.Tool, limit int, conversation []perdure.Mes
 		hidden[t.Spec().Hints.CapabilityID]++
 	}
 	for _, capability := range slices.Sorted(maps.Keys(hidden)) {
-		line := fmt.Sprint(capability, hidden[capability], limit)
-		if _, again := s.warned.LoadOrStore(line, true); !again {
+		if _, again := s.warned.LoadOrStore(fmt.Sprintf("%s/%d", capability, limit), true); !again {
 			s.core.Log.Warn("not all tools are described to the model, because its provider takes fewer; "+
 				"the model finds the others by search", "capability", capability, "tools", hidden[capability], "limit", limit)
 		}

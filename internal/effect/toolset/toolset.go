@@ -24,7 +24,7 @@ type Toolset struct {
 	// background is the registry of Config.BackgroundTools. A tool of the host with the same name
 	// wins.
 	background *tool.Registry
-	warned     sync.Map // numbers of tools that were warned of
+	warned     sync.Map // capabilities with the limit that they exceed, as text
 }
 
 // New returns the tools of a configuration.
@@ -53,8 +53,8 @@ func (s *Toolset) Lookup(agent perdure.Agent, left bool, name string) (tool.Tool
 // Visible returns the tools that an agent may see, in the order of registration. The definitions
 // the model gets and the tools it may execute both come from this one function, so they cannot
 // differ. The background tools are visible if another tool can run in the background and the agent
-// does not disable them. load_tool is visible if there is a schema or a tool to load. A tool that must be
-// chosen is visible only if the agent names it or its capability.
+// does not disable them. load_tool is visible if there is a schema or a tool to load. A tool that
+// must be chosen is visible only if the agent names it or its capability.
 //
 // With left, the tools that manage background work are appended whatever was chosen, registered or
 // disabled: a placeholder in the transcript names them, and without them the model could not manage
