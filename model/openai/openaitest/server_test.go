@@ -182,7 +182,7 @@ func TestRebuilt(t *testing.T) {
 	note.Role = perdure.RoleNotification
 	req := model.Request{
 		Model: "other-model", System: "Be brief.", MaxTokens: 9, Attempt: 1,
-		Tools: []model.Tool{{Name: "look", Description: "Looks.", Parameters: json.RawMessage(`{"type":"object"}`)}},
+		Tools: []model.Tool{{Name: "look", Description: "Looks.", Parameters: json.RawMessage(`{"properties":{},"type":"object"}`)}},
 		Messages: []perdure.Message{
 			{Role: perdure.RoleUser, Parts: []perdure.Part{{Type: perdure.PartText, Text: "What?"}, {Type: perdure.PartImage, Image: &image}}},
 			{Role: perdure.RoleAgent, Parts: []perdure.Part{{Type: perdure.PartText, Text: "I look."}, {Type: perdure.PartToolCall, Call: &a}}},
