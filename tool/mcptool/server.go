@@ -45,6 +45,7 @@ const idleConnection = 10 * time.Minute
 // Server is the tools of one MCP server with its connections. It is safe for concurrent use.
 type Server struct {
 	cfg   ServerConfig
+	log   *slog.Logger // names the server
 	tools []*Remote
 
 	mu    sync.Mutex
@@ -67,11 +68,11 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		return nil, fmt.Errorf("%w name %q of an MCP server: use 1 to 40 letters, digits, - and single _", perdure.Invalid, cfg.Name)
 	}
 	s := &Server{cfg: cfg, open: map[perdure.SessionID]*opened{}}
-	if s.cfg.Log == nil {
-		s.cfg.Log = slog.New(slog.DiscardHandler)
+	if s.log = cfg.Log; s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
 	}
-	s.cfg.Log = s.cfg.Log.With("server", cfg.Name)
-	for _, t := range named(cfg.Definitions, cfg.Name+"__", s.cfg.Log) { // also of those that are not offered, so that no name changes with them
+	s.log = s.log.With("server", cfg.Name)
+	for _, t := range named(cfg.Definitions, cfg.Name+"__", s.log) { // also of those that are not offered, so that no name changes with them
 		if len(cfg.Only) == 0 || slices.Contains(cfg.Only, t.def.Name) {
 			s.tools = append(s.tools, s.remote(t))
 		}
@@ -98,7 +99,7 @@ func (s *Server) warnOfMissing() {
 	} {
 		for _, given := range setting.tools {
 			if !slices.ContainsFunc(s.cfg.Definitions, func(def *mcp.Tool) bool { return setting.names(given, def.Name) }) {
-				s.cfg.Log.Warn("setting ignored: the MCP server has no such tool", "setting", setting.name, "tool", given)
+				s.log.Warn("setting ignored: the MCP server has no such tool", "setting", setting.name, "tool", given)
 			}
 		}
 	}
@@ -114,7 +115,7 @@ func (s *Server) remote(t namedTool) *Remote {
 	def := t.def
 	schema := schemaOf(def)
 	if len(schema.Left) > 0 {
-		s.cfg.Log.Debug("arguments of an MCP tool are not checked completely here; its server checks them", "tool", def.Name,
+		s.log.Debug("arguments of an MCP tool are not checked completely here; its server checks them", "tool", def.Name,
 			"left", schema.Left)
 	}
 	spec := tool.Spec{
