@@ -36,7 +36,7 @@ func resultForModel(call tool.Call, r *mcp.CallToolResult) tool.Result {
 	}
 	result := tool.Success(fields)
 	if r.IsError {
-		result = errorOf(r, fields)
+		result = errorForModel(r, fields)
 	}
 	result.Images = c.images
 	if c.omitted {
@@ -45,9 +45,9 @@ func resultForModel(call tool.Call, r *mcp.CallToolResult) tool.Result {
 	return result
 }
 
-// errorOf returns the tool error of a result. If its structured content says that its outcome is
+// errorForModel returns the tool error of a result. If its structured content says that its outcome is
 // unknown, so is the outcome of the call.
-func errorOf(r *mcp.CallToolResult, shown map[string]any) tool.Result {
+func errorForModel(r *mcp.CallToolResult, shown map[string]any) tool.Result {
 	text, only := textOnly(r)
 	if !only {
 		var texts []string
