@@ -45,8 +45,8 @@ func resultForModel(call tool.Call, r *mcp.CallToolResult) tool.Result {
 	return result
 }
 
-// errorForModel returns the tool error of a result. If its structured content says that its outcome is
-// unknown, so is the outcome of the call.
+// errorForModel returns the tool error of a result. If its structured content says that its
+// outcome is unknown, so is the outcome of the call.
 func errorForModel(r *mcp.CallToolResult, shown map[string]any) tool.Result {
 	text, only := textOnly(r)
 	if !only {
