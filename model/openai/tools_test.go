@@ -40,8 +40,8 @@ func readTools(t *testing.T, body []byte) []sentTool {
 	return sent.Tools
 }
 
-// strict refuses what strict servers refuse.
-func strict(one sentTool) string {
+// refusedForm refuses what strict servers refuse.
+func refusedForm(one sentTool) string {
 	p := one.Function.Parameters
 	text := fmt.Sprint(p)
 	switch {
@@ -63,7 +63,7 @@ func TestToolForms(t *testing.T) {
 	t.Parallel()
 	box := sent(t, openai.Config{}, model.Request{Messages: []perdure.Message{perdure.Text("go")}, Tools: []model.Tool{oddTool("pick")}})
 	one := readTools(t, box.body)[0]
-	if why := strict(one); why != "" || !strings.Contains(fmt.Sprint(one.Function.Parameters), "description:what") {
+	if why := refusedForm(one); why != "" || !strings.Contains(fmt.Sprint(one.Function.Parameters), "description:what") {
 		t.Errorf("%s: %v", why, one.Function.Parameters)
 	}
 }
