@@ -58,9 +58,9 @@ func RunsBackground(t Tool) bool {
 	return background || t.Spec().Hints.CapabilityID == AgentsCapability
 }
 
-// Capabilities returns the capabilities that can be chosen: the given ones, and those that tools of
-// the registry declare. They are sorted by order and id. Invalid: an id is empty or occurs twice,
-// or a tool is nil.
+// Capabilities returns the capabilities that can be chosen: the given ones, those that tools of the
+// registry declare, and those whose tools it expects. They are sorted by order and id. Invalid: an
+// id is empty or occurs twice, or a tool is nil.
 func Capabilities(registry *Registry, given []Capability) ([]Capability, error) {
 	all := slices.Clone(given)
 	for i, c := range all {
@@ -87,6 +87,11 @@ func Capabilities(registry *Registry, given []Capability) ([]Capability, error) 
 		}
 		if !slices.ContainsFunc(all[i].Tools, func(other Tool) bool { return other.Spec().Name == name }) {
 			all[i].Tools = append(slices.Clone(all[i].Tools), t)
+		}
+	}
+	for _, s := range registry.expected() {
+		if !slices.ContainsFunc(all, func(c Capability) bool { return c.ID == s.Capability }) {
+			all = append(all, Capability{ID: s.Capability, Name: s.Name})
 		}
 	}
 	slices.SortFunc(all, func(a, b Capability) int { return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.ID, b.ID)) })
@@ -120,7 +125,7 @@ func Collect(registry *Registry, given []Capability, choice Choice) (Collection,
 		c.base = registry.Defaults()
 	}
 	for _, name := range c.base {
-		if !registry.Has(name) {
+		if _, later := registry.Expects(name); !later && !registry.Has(name) {
 			return Collection{}, fmt.Errorf("tool %q: %w: this engine has no such tool", name, perdure.NotFound)
 		}
 	}

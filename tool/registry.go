@@ -19,6 +19,7 @@ type Registry struct {
 	entries  map[string]entry
 	names    []string
 	refusals []error
+	sources  []Source
 	log      *slog.Logger // nil: slog.Default
 }
 
@@ -190,7 +191,7 @@ func (r *Registry) Clear() {
 func (r *Registry) Snapshot() *Registry {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	copied := &Registry{names: slices.Clone(r.names), refusals: slices.Clone(r.refusals), log: r.log}
+	copied := &Registry{names: slices.Clone(r.names), refusals: slices.Clone(r.refusals), sources: slices.Clone(r.sources), log: r.log}
 	copied.entries = make(map[string]entry, len(r.entries))
 	for name, e := range r.entries {
 		copied.entries[name] = e

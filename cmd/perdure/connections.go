@@ -53,7 +53,7 @@ func (c *connections) Test(ctx context.Context, name string) (engine.Connection,
 		return engine.Connection{}, fmt.Errorf("connection %.80q: %w", name, perdure.NotFound)
 	}
 	if err = of.check(); err == nil {
-		_, err = c.servers.probeOf(ctx, name, of, true)
+		err = c.servers.refresh(ctx, name, of)
 	}
 	if ctx.Err() != nil {
 		return engine.Connection{}, context.Cause(ctx)

@@ -31,6 +31,7 @@ func diagnose(ctx context.Context, dir string) []cli.Check {
 	return slices.Concat(
 		[]cli.Check{checkDir(dir), checkHolder(ctx, dir), checkDatabase(ctx, dir), checkDisk(dir), checkCommands()},
 		checkSandbox(),
+		checkMCP(ctx, dir),
 		[]cli.Check{checkClock(ctx, dir), checkInit()},
 	)
 }

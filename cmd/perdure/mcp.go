@@ -50,7 +50,9 @@ const maxSocketPath = len(syscall.RawSockaddrUnix{}.Path) - 1
 const keeperCommand = "server"
 
 // toolsWithHandles returns the tools for MCP clients: those named, or all that need no capability.
-func toolsWithHandles(ctx context.Context, eng engine.Engine, names []string) ([]mcpserver.Exposed, error) {
+// comesLater reports whether a tool belongs to a server that is not available; it is left out. nil:
+// there are no such servers.
+func toolsWithHandles(ctx context.Context, eng engine.Engine, names []string, comesLater func(string) bool) ([]mcpserver.Exposed, error) {
 	var marked []mcpserver.Exposed
 	all, err := eng.Tools().List(ctx)
 	if err != nil {
@@ -62,7 +64,8 @@ func toolsWithHandles(ctx context.Context, eng engine.Engine, names []string) ([
 		}
 	}
 	for _, name := range names {
-		if name != "*" && !slices.ContainsFunc(all, func(t engine.Tool) bool { return t.Name == name }) {
+		if name != "*" && !slices.ContainsFunc(all, func(t engine.Tool) bool { return t.Name == name }) &&
+			(comesLater == nil || !comesLater(name)) {
 			return nil, fmt.Errorf("%w: unknown tool %q; perdure tool list shows all tools", perdure.Invalid, name)
 		}
 	}
@@ -93,7 +96,8 @@ type mcpHandler struct {
 func newMCP(eng engine.Engine, names []string, cfg api.Config) *mcpHandler {
 	return &mcpHandler{log: cfg.Log, server: sync.OnceValues(func() (*mcpserver.Server, error) {
 		ctx := context.Background()
-		marked, err := toolsWithHandles(ctx, eng, names)
+		checked := func(string) bool { return true } // by the start of the program
+		marked, err := toolsWithHandles(ctx, eng, names, checked)
 		if err != nil {
 			return nil, err
 		}
@@ -158,7 +162,12 @@ func serveMCP(ctx context.Context, s mcp.ServeOptions, log *slog.Logger) (err er
 	}
 	defer func() { err = errors.Join(err, eng.Close()) }()
 	return serveWhileRunning(ctx, eng.Run, func(ctx context.Context) error {
-		marked, err := toolsWithHandles(ctx, eng, s.Tools)
+		var comesLater func(string) bool
+		if here, ok := eng.(*localEngine); ok {
+			here.cfg.Tools.Await(ctx, nil, s.Tools)
+			comesLater = here.comesLater
+		}
+		marked, err := toolsWithHandles(ctx, eng, s.Tools, comesLater)
 		if err != nil {
 			return err
 		}
@@ -229,7 +238,7 @@ func proxyMCP(ctx context.Context, p mcp.ProxyOptions, log *slog.Logger) (err er
 	era, learned := proxyEra(dir, p, log)
 	client, err := mcptool.Open(ctx, mcptool.Config{
 		Dial: dialBroker(dir, p), URL: p.URL, HTTP: way, Classes: p.Classes, Handles: handlesIn(st),
-		Version: version().Version, Log: log, Era: era, OnVersion: learned,
+		Name: p.Name, Version: version().Version, Log: log, Era: era, OnVersion: learned,
 	})
 	if err != nil {
 		return err
@@ -293,14 +302,14 @@ func isFolder(name string) bool {
 }
 
 // proxyEra returns the protocol version that the proxy's server used within the last day, and a
-// function that stores the current one. Detecting it takes half a minute with a server that does
-// not respond to unknown requests.
+// function that stores the current one. Detecting it takes some seconds with a server that does not
+// respond to unknown requests.
 func proxyEra(dir string, p mcp.ProxyOptions, log *slog.Logger) (era string, learned func(era string)) {
 	of := mcpServer{URL: p.URL}
 	if len(p.Command) > 0 {
 		of.Command, of.Args = p.Command[0], p.Command[1:]
 	}
-	s := &mcpServers{dir: dir, log: log}
+	s := &mcpServers{dir: dir, log: log} // it only reads and writes reports
 	if said, ok := s.known(keeperCommand, of); ok && time.Since(said.At) < mcpProbeMaxAge {
 		era = said.ProtocolVersion
 	}
@@ -323,12 +332,13 @@ func dialBroker(dir string, p mcp.ProxyOptions) func(context.Context) (io.ReadWr
 	if len(p.Command) == 0 {
 		return nil
 	}
-	return mcpBroker{socket: filepath.Join(dir, brokerSocket), log: filepath.Join(dir, "server.log"),
+	return mcpBroker{name: p.Name, socket: filepath.Join(dir, brokerSocket), log: filepath.Join(dir, "server.log"),
 		command: p.Command}.dial
 }
 
 // mcpBroker describes a process that keeps an MCP server alive.
 type mcpBroker struct {
+	name        string // of the server, for the log; may be empty
 	socket, log string // paths
 	command     []string
 	env         []string // in addition to this program's own
@@ -347,7 +357,7 @@ func (k mcpBroker) dial(ctx context.Context) (io.ReadWriteCloser, error) {
 		return nil, err
 	}
 	defer out.Close()
-	process := exec.Command(self(), append([]string{"mcp", "keep", "--socket", k.socket, "--"}, k.command...)...)
+	process := exec.Command(self(), append([]string{"mcp", "keep", "--socket", k.socket, "--name=" + k.name, "--"}, k.command...)...)
 	process.Stderr, process.SysProcAttr, process.Env = out, &syscall.SysProcAttr{Setsid: true},
 		append(foreignEnv(), k.env...)
 	if err := process.Start(); err != nil {
@@ -405,7 +415,7 @@ func serveProxy(ctx context.Context, p mcp.ProxyOptions, handler http.Handler) e
 
 // keepMCP keeps a server alive.
 func keepMCP(ctx context.Context, k mcp.KeepOptions, log *slog.Logger) error {
-	return mcptool.RunBroker(ctx, mcptool.BrokerConfig{Socket: k.Socket, Command: k.Command, Linger: k.Linger, Stop: k.StopTime,
+	return mcptool.RunBroker(ctx, mcptool.BrokerConfig{Name: k.Name, Socket: k.Socket, Command: k.Command, Linger: k.Linger, Stop: k.StopTime,
 		Log: log})
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -58,8 +57,8 @@ func readMCPConfig(dir string) (home mcpConfig, err error) {
 type agentTools []*mcpserver.Ask
 
 // addMCP adds the MCP configuration of the data directory to the tools of a process that writes.
-func (e *localEngine) addMCP(ctx context.Context, o cli.OpenOptions, tools *tool.Registry) error {
-	e.servers = &mcpServers{dir: filepath.Join(o.Dir, "mcp"), st: e.store, log: o.Log}
+func (e *localEngine) addMCP(o cli.OpenOptions, tools *tool.Registry) error {
+	e.servers = newMCPServers(o.Dir, e.store, o.Log)
 	e.connections = &connections{home: sync.OnceValues(func() (mcpConfig, error) { return readMCPConfig(o.Dir) }),
 		servers: e.servers, failed: map[string]string{}}
 	e.servers.probes = e.connections.note
@@ -68,7 +67,7 @@ func (e *localEngine) addMCP(ctx context.Context, o cli.OpenOptions, tools *tool
 	}
 	home, err := e.connections.home()
 	if err == nil {
-		err = newMCPServers(ctx, home, e.servers, tools)
+		err = e.servers.add(home, tools)
 	}
 	if err == nil {
 		e.agentTools, err = newAgentTools(home, tools)

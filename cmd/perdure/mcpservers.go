@@ -10,12 +10,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -42,13 +40,37 @@ type mcpServer struct {
 	Tools   []string                       `json:"tools"`   // empty: all
 	Agents  []string                       `json:"agents"`  // tools that call another agent; * matches any characters
 	Shared  bool                           `json:"shared"`  // one server or connection for all sessions
+	Startup startupTime                    `json:"startup_timeout"`
 }
 
-// How long a server may take to report its tools, and how long the report is valid.
-const (
-	mcpProbeTime   = 20 * time.Second
-	mcpProbeMaxAge = 24 * time.Hour
-)
+// startupTime is how long a server may take to start: a number of seconds, or a duration such as
+// 90s; 0: the default.
+type startupTime time.Duration
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *startupTime) UnmarshalJSON(text []byte) error {
+	var seconds float64
+	if perdure.DecodeJSON(text, &seconds) == nil && seconds >= 0 && seconds <= 24*3600 {
+		*t = startupTime(seconds * float64(time.Second))
+		return nil
+	}
+	var words string
+	if err := perdure.DecodeJSON(text, &words); err == nil {
+		if d, err := time.ParseDuration(words); err == nil && d >= 0 && d <= 24*time.Hour {
+			*t = startupTime(d)
+			return nil
+		}
+	}
+	return fmt.Errorf("%w startup_timeout %.40s: want a number of seconds up to a day, or a duration such as \"90s\"", perdure.Invalid, text)
+}
+
+// startup returns how long the server may take to start.
+func (m mcpServer) startup() time.Duration {
+	return cmp.Or(time.Duration(m.Startup), mcptool.DefaultStartup)
+}
+
+// mcpProbeMaxAge is how long the report of a server is valid.
+const mcpProbeMaxAge = 24 * time.Hour
 
 // mcpProbe is the stored report of a server, so that not every start needs to contact it.
 type mcpProbe struct {
@@ -60,64 +82,23 @@ type mcpProbe struct {
 	Tools           []*sdk.Tool `json:"tools"`
 }
 
-// mcpServers are the servers of a data directory. The zero value has none.
+// mcpServers are the servers of a data directory.
 type mcpServers struct {
 	dir string // folder mcp of the data directory
 	st  store.Store
 	log *slog.Logger
-	all []*mcptool.Server
+	all []*lateServer
+
+	mu       sync.Mutex     // guards the beginning of starts against Close
+	starting sync.WaitGroup // of the servers that are being asked for their tools
+	closed   chan struct{}  // closed when this process ends, and with it the starts
 
 	probes func(name string, of mcpServer, err error) // receives whether a server responded; nil: nobody does
 }
 
-// newMCPServers adds the tools of the servers in the file. A server that cannot be reached, and has
-// no stored report, is skipped.
-func newMCPServers(ctx context.Context, home mcpConfig, s *mcpServers, tools *tool.Registry) error {
-	for _, name := range slices.Sorted(maps.Keys(home.Servers)) {
-		of := home.Servers[name]
-		if err := of.check(); err != nil {
-			return fmt.Errorf("MCP server %s of %s: %w", name, mcpFile, err)
-		}
-		said, err := s.probeOf(ctx, name, of, false)
-		if s.probes != nil {
-			s.probes(name, of, err)
-		}
-		if err != nil {
-			s.log.Warn("MCP server not reachable, its tools are missing", "server", name, "error", err)
-			continue
-		}
-		server, err := mcptool.NewServer(mcptool.ServerConfig{
-			Name: name, Definitions: said.Tools, Shared: of.Shared, Classes: of.Classes, Only: of.Tools,
-			Agents: of.Agents, Handles: handlesIn(s.st), Log: s.log,
-			Open: func(ctx context.Context, session perdure.SessionID) (*mcptool.Client, error) {
-				cfg := mcptool.Config{Era: said.ProtocolVersion, OnToolsChanged: func() { s.stale(name) }}
-				return s.opening(ctx, of, cfg, name+"\x00"+string(session))
-			},
-		})
-		if err != nil {
-			return fmt.Errorf("%s: %w", mcpFile, err)
-		}
-		s.offer(server, tools)
-		s.all = append(s.all, server)
-	}
-	return nil
-}
-
-// offer registers the tools of a server. A tool whose name another tool of this process has is left
-// out, so that one server cannot prevent the start.
-func (s *mcpServers) offer(server *mcptool.Server, tools *tool.Registry) {
-	for _, t := range server.Tools() {
-		name := t.Spec().Name
-		why := tool.NewRegistry(t).Err()
-		if why == nil && tools.Has(name) {
-			why = fmt.Errorf("another tool has its name: %w", perdure.Conflict)
-		}
-		if why != nil {
-			s.log.Warn("MCP tool left out", "capability", t.Spec().Hints.CapabilityID, "tool", name, "error", why)
-			continue
-		}
-		tools.RegisterOptional(t)
-	}
+// newMCPServers returns the servers of a data directory.
+func newMCPServers(dataDir string, st store.Store, log *slog.Logger) *mcpServers {
+	return &mcpServers{dir: filepath.Join(dataDir, "mcp"), st: st, log: log, closed: make(chan struct{})}
 }
 
 // check returns what is wrong with the entry of a server.
@@ -133,20 +114,11 @@ func (m mcpServer) check() error {
 	return nil
 }
 
-// probeOf returns the report of a server: the stored one if it is less than a day old and anew is
-// false, otherwise a new one. If the server does not respond and anew is false, an older report is
-// used.
-func (s *mcpServers) probeOf(ctx context.Context, name string, of mcpServer, anew bool) (said mcpProbe, err error) {
-	said, _ = s.known(name, of)
-	if !anew && said.Of != "" && time.Since(said.At) < mcpProbeMaxAge {
-		return said, nil
-	}
+// probeAnew requests the report of a server and stores it.
+func (s *mcpServers) probeAnew(ctx context.Context, name string, of mcpServer) (mcpProbe, error) {
+	said, _ := s.known(name, of)
 	fresh, err := s.probe(ctx, name, of, said.ProtocolVersion)
-	switch {
-	case err != nil && said.Of != "" && !anew:
-		s.log.Warn("MCP server not reachable, using its stored tools", "server", name, "error", err)
-		return said, nil
-	case err != nil:
+	if err != nil {
 		return said, err
 	}
 	s.storeProbe(name, fresh)
@@ -172,19 +144,27 @@ func (s *mcpServers) storedProbe(name string) string { return filepath.Join(s.di
 
 // known returns the stored report of a server.
 func (s *mcpServers) known(name string, of mcpServer) (said mcpProbe, ok bool) {
-	text, _ := os.ReadFile(s.storedProbe(name)) // a missing report is like an unreadable one
-	if perdure.DecodeKnownJSON(text, &said) != nil || said.Of != of.digest() {
+	said, ok = s.lastReport(name)
+	if !ok || said.Of != of.digest() {
 		return mcpProbe{}, false
 	}
 	return said, true
 }
 
+// lastReport returns the stored report under a name, also if its entry in the file has changed
+// since.
+func (s *mcpServers) lastReport(name string) (said mcpProbe, ok bool) {
+	text, _ := os.ReadFile(s.storedProbe(name)) // a missing report is like an unreadable one
+	if perdure.DecodeKnownJSON(text, &said) != nil {
+		return mcpProbe{}, false
+	}
+	return said, said.Of != ""
+}
+
 // probe requests the report of a server.
 func (s *mcpServers) probe(ctx context.Context, name string, of mcpServer, era string) (mcpProbe, error) {
-	ctx, cancel := context.WithTimeout(ctx, mcpProbeTime)
-	defer cancel()
 	said := mcpProbe{Of: of.digest(), At: time.Now().UTC(), ProtocolVersion: era}
-	client, err := s.opening(ctx, of, mcptool.Config{Era: era, OnVersion: func(era string) { said.ProtocolVersion = era }},
+	client, err := s.opening(ctx, of, mcptool.Config{Name: name, Era: era, OnVersion: func(era string) { said.ProtocolVersion = era }},
 		"probe\x00"+name)
 	if err != nil {
 		return said, err
@@ -216,7 +196,7 @@ func (s *mcpServers) stale(name string) {
 // opening opens a connection for the user that whose identifies.
 func (s *mcpServers) opening(ctx context.Context, of mcpServer, cfg mcptool.Config,
 	whose string) (client *mcptool.Client, err error) {
-	cfg.Version, cfg.Log = version().Version, s.log
+	cfg.Version, cfg.Log, cfg.Startup = version().Version, s.log, of.startup()
 	if s.st != nil {
 		cfg.Handles = handlesIn(s.st)
 	}
@@ -231,7 +211,7 @@ func (s *mcpServers) opening(ctx context.Context, of mcpServer, cfg mcptool.Conf
 		return nil, err
 	}
 	sum := sha256.Sum256([]byte(whose + "\x00" + of.digest()))
-	k := mcpBroker{socket: filepath.Join(s.dir, hex.EncodeToString(sum[:6])+".sock"),
+	k := mcpBroker{name: cfg.Name, socket: filepath.Join(s.dir, hex.EncodeToString(sum[:6])+".sock"),
 		log: filepath.Join(s.dir, "servers.log"), command: []string{of.Command}}
 	for _, arg := range of.Args {
 		k.command = append(k.command, os.ExpandEnv(arg))
@@ -288,11 +268,50 @@ func handlesIn(st store.Store) mcptool.Handles {
 	return mcptool.InResources(func(call tool.Call) tool.Resources { return ports(call.Session, call).Resources })
 }
 
+// begin asks a server for its tools with a context that Close ends; false: Close was called.
+func (s *mcpServers) begin(start func(ctx context.Context)) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.isClosed() {
+		return false
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.starting.Go(func() {
+		defer cancel()
+		start(ctx)
+	})
+	go func() { // until the start has ended
+		select {
+		case <-s.closed:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return true
+}
+
+// isClosed reports whether Close was called.
+func (s *mcpServers) isClosed() bool {
+	select {
+	case <-s.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+// Close ends the starts and all connections.
 func (s *mcpServers) Close() error {
+	s.mu.Lock()
+	if !s.isClosed() {
+		close(s.closed)
+	}
+	s.mu.Unlock()
+	s.starting.Wait()
 	errs := make([]error, len(s.all))
 	var group sync.WaitGroup
 	for i, server := range s.all {
-		group.Go(func() { errs[i] = server.Close() })
+		group.Go(func() { errs[i] = server.close() })
 	}
 	group.Wait()
 	return errors.Join(errs...)
@@ -319,10 +338,10 @@ func testMCP(ctx context.Context, t mcp.TestOptions) (said mcp.TestResult, err e
 	if err := of.check(); err != nil {
 		return said, err
 	}
-	s := &mcpServers{dir: filepath.Join(t.Dir, "mcp"), log: slog.New(slog.DiscardHandler)}
+	s := newMCPServers(t.Dir, nil, slog.New(slog.DiscardHandler))
 	var found mcpProbe
 	if t.Name != "" {
-		found, err = s.probeOf(ctx, t.Name, of, true)
+		found, err = s.probeAnew(ctx, t.Name, of)
 	} else {
 		found, err = s.probe(ctx, "", of, "")
 	}

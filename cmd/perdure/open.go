@@ -107,6 +107,9 @@ func newEngine(ctx context.Context, o cli.OpenOptions, st store.Store, told obse
 	defer func() {
 		if failed != nil {
 			e.workspaces.trying.Wait()
+			if e.servers != nil {
+				failed = errors.Join(failed, e.servers.Close())
+			}
 		}
 	}()
 	out, fetching, err := newEgress(o.Dir, o.Log)
@@ -118,7 +121,7 @@ func newEngine(ctx context.Context, o cli.OpenOptions, st store.Store, told obse
 	if err != nil {
 		return nil, err
 	}
-	if err := e.addMCP(ctx, o, tools); err != nil {
+	if err := e.addMCP(o, tools); err != nil {
 		return nil, err
 	}
 	permit, err := policyFor(o, tools)
@@ -156,7 +159,8 @@ func newEngine(ctx context.Context, o cli.OpenOptions, st store.Store, told obse
 	e.door.resumedOnce, e.door.answer = told, times.answer
 	e.door.storePlace = func(ctx context.Context) (engine.StorageIdentity, error) { return storeOf(ctx, o.Dir, o.Database) }
 	if e.door.tools = o.MCP; len(o.MCP) > 0 {
-		if _, err := toolsWithHandles(ctx, e.Engine, o.MCP); err != nil {
+		e.cfg.Tools.Await(ctx, nil, o.MCP)
+		if _, err := toolsWithHandles(ctx, e.Engine, o.MCP, e.comesLater); err != nil {
 			return nil, errors.Join(err, e.storage.Close())
 		}
 	}
@@ -166,7 +170,16 @@ func newEngine(ctx context.Context, o cli.OpenOptions, st store.Store, told obse
 	if err := e.door.openSocket(); err != nil {
 		return nil, errors.Join(err, e.storage.Close())
 	}
+	if o.Serve { // its callers see the tools of all servers
+		e.servers.startAll()
+	}
 	return e, nil
+}
+
+// comesLater reports whether a tool belongs to an MCP server that is not available.
+func (e *localEngine) comesLater(name string) bool {
+	_, expected := e.cfg.Tools.Expects(name)
+	return expected && !e.cfg.Tools.Has(name)
 }
 
 // Run does the work and serves the API on the socket of the data directory until ctx ends.
@@ -188,7 +201,8 @@ func (e *localEngine) Run(ctx context.Context) error {
 // unknown tool name is refused, because it would protect nothing.
 func policyFor(o cli.OpenOptions, tools *tool.Registry) (tool.Permit, error) {
 	for _, name := range slices.Concat(o.Ask, o.Deny) {
-		if !tools.Has(name) {
+		// A tool that comes later is protected from its first call on.
+		if _, later := tools.Expects(name); !later && !tools.Has(name) {
 			return nil, fmt.Errorf("%w rule: unknown tool %q; perdure tool list shows all tools", perdure.Invalid, name)
 		}
 	}

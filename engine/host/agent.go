@@ -165,7 +165,7 @@ func (e hostAgents) resolveOrder(ctx context.Context, o tool.SessionRequest) (ma
 	}
 	made.agent.ID, made.agent.Harness, made.agent.Model = o.Agent, harness, model
 	made.agent.Title = strings.ToValidUTF8(o.Title, "\ufffd")
-	brought, err := e.addCapabilities(&made.agent)
+	brought, err := e.addCapabilities(ctx, &made.agent)
 	if err != nil {
 		return made, err
 	}
@@ -176,13 +176,23 @@ func (e hostAgents) resolveOrder(ctx context.Context, o tool.SessionRequest) (ma
 
 // addCapabilities adds the tools and instructions of an agent's capabilities, and returns their
 // files. If the agent names neither tools nor capabilities, Tools stays nil, and the session has
-// every tool that needs no selection.
-func (e hostAgents) addCapabilities(a *perdure.Agent) ([]agent.File, error) {
+// every tool that needs no selection. Tools that are still expected are awaited; the session is
+// created even if they do not come, and has them when they do.
+func (e hostAgents) addCapabilities(ctx context.Context, a *perdure.Agent) ([]agent.File, error) {
+	e.cfg.Tools.Await(ctx, a.Capabilities, a.Tools)
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
 	collected, err := tool.Collect(e.cfg.Tools, e.cfg.Catalogue.Capabilities, choiceOf(*a))
 	if err != nil {
 		return nil, err
 	}
 	names := collected.Registry.Names()
+	for _, name := range a.Tools {
+		if _, later := e.cfg.Tools.Expects(name); later && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
 	if a.Tools != nil || len(a.Capabilities) > 0 || slices.ContainsFunc(names, e.cfg.Tools.Optional) {
 		a.Tools = names
 	}

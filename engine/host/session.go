@@ -40,7 +40,7 @@ func (e hostSessions) startPlain(ctx context.Context, id perdure.SessionID, agen
 	return hostAgents{e.Host}.startUnlessExists(ctx, id, agent, func() (err error) {
 		made := resolvedAgent{agent: agent}
 		if gets {
-			if made.files, err = (hostAgents{e.Host}).addCapabilities(&made.agent); err != nil {
+			if made.files, err = (hostAgents{e.Host}).addCapabilities(ctx, &made.agent); err != nil {
 				return err
 			}
 		}

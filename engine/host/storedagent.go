@@ -122,7 +122,7 @@ func (e hostAgents) resolveAgentOrder(ctx context.Context, o engine.AgentSession
 		return made, err
 	case given != nil:
 		made.agent = given.Agent
-		made.files, err = e.addCapabilities(&made.agent)
+		made.files, err = e.addCapabilities(ctx, &made.agent)
 	default:
 		made, err = e.resolveOrder(ctx, tool.SessionRequest{Agent: kept.ID})
 		made.agent.Name = kept.Name

@@ -145,7 +145,7 @@ func (e engineSessions) CreateFromAgent(ctx context.Context, o engine.AgentSessi
 		Metadata map[string]string `json:"metadata,omitempty"`
 	}{o.ID, o.Agent, o.Title, o.Labels, o.Model, o.Metadata}
 	return fetch[engine.Session](ctx, e.Engine, request{
-		what: fmt.Sprintf("start a session of agent %.80q", o.Agent), path: "/v1/sessions", body: body,
+		what: fmt.Sprintf("start a session of agent %.80q", o.Agent), path: "/v1/sessions", body: body, noTimeout: true,
 	})
 }
 

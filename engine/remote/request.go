@@ -24,19 +24,21 @@ var errSilent = errors.New("the server sent nothing for too long")
 
 // request is one request to the server, however often it is sent.
 type request struct {
-	what        string // for errors: the step and the id
-	path        string // escaped
-	suffix      string // the part of the path after a name
-	query       url.Values
-	body        any    // of a write; nil: a read, unless remove, lines or raw is set
-	put         bool   // the body is the complete new state of the resource
-	remove      bool   // removes the resource
-	jsonLines   []byte // the body of a write with JSON lines; nil: none
-	raw         []byte // the body of a write with bytes; nil: none
-	method      string // of a write; empty: derived from the other fields
-	header      map[string]string
-	actor       string // of a write
-	noTimeout   bool   // no time limit for the start of the response, because a tool runs in the meantime
+	what      string // for errors: the step and the id
+	path      string // escaped
+	suffix    string // the part of the path after a name
+	query     url.Values
+	body      any    // of a write; nil: a read, unless remove, lines or raw is set
+	put       bool   // the body is the complete new state of the resource
+	remove    bool   // removes the resource
+	jsonLines []byte // the body of a write with JSON lines; nil: none
+	raw       []byte // the body of a write with bytes; nil: none
+	method    string // of a write; empty: derived from the other fields
+	header    map[string]string
+	actor     string // of a write
+	// No time limit for the start of the response, because a tool runs in the meantime, or the
+	// program that has it starts.
+	noTimeout   bool
 	accept      string // empty: JSON
 	resume      string // Last-Event-ID; empty: none
 	cursorParam string // the name of the cursor parameter of a list; empty: cursor

@@ -29,7 +29,7 @@ func (e engineSessions) CreateAs(ctx context.Context, id perdure.SessionID, agen
 		ID    perdure.SessionID `json:"id"`
 	}{agent, id}
 	var s engine.Session
-	_, err := e.call(ctx, request{what: "new session " + string(id), path: "/v1/sessions", body: body}, &s)
+	_, err := e.call(ctx, request{what: "new session " + string(id), path: "/v1/sessions", body: body, noTimeout: true}, &s)
 	return s, err
 }
 

@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -23,6 +22,7 @@ import (
 
 // BrokerConfig is the configuration of a broker: its MCP server, and the socket for clients.
 type BrokerConfig struct {
+	Name    string   // of the server, for the log; may be empty
 	Socket  string   // path of a socket that only its owner may open
 	Command []string // the command of the server on stdio
 	// Linger is how long the server runs without a client while calls are running or have answers
@@ -39,9 +39,6 @@ const idleTime = 10 * time.Second
 // fetchTime is how long an answer is kept after it was written to a client, which may have crashed
 // before it stored the answer.
 const fetchTime = 10 * time.Minute
-
-// maxShown is the number of bytes logged of an invalid message.
-const maxShown = 200
 
 // greeting is the first line sent to a client.
 type greeting struct {
@@ -68,7 +65,6 @@ const endMethod = "broker/end"
 //
 // Requests of the server are held for the first client. After that, a request without a client is
 // refused with an error, and so is one that a client left unanswered; a ping is always answered.
-// it is refused with an error, and so is one that the client left unanswered; a ping is answered.
 func RunBroker(ctx context.Context, k BrokerConfig) error {
 	if len(k.Command) == 0 || k.Socket == "" {
 		return fmt.Errorf("MCP broker: %w configuration: Socket and Command are required", perdure.Invalid)
@@ -141,6 +137,7 @@ type broker struct {
 	init         json.RawMessage // guarded by mu; the result of initialize
 	waits        waiting         // guarded by mu; a second initialize that waits for the first
 	notified     bool            // guarded by mu; notifications/initialized was sent
+	noisy        bool            // guarded by mu; the server has written something that is no message
 	// Guarded by mu; keyed by decoded id, because a server may encode it differently.
 	calls          map[jsonrpc.ID]*brokerCall
 	greeted        bool                // guarded by mu; a client was connected before
@@ -278,8 +275,13 @@ func (r *broker) answered(conn net.Conn, text []byte, m line) bool {
 		r.notified = true
 		return before
 	case endMethod:
-		if r.running() == 0 && r.client == conn { // another client may have connected in the meantime
+		// A server that has not read its first message is still starting.
+		unused := onlyUnused(m.params)
+		switch {
+		case r.running() == 0 && r.client == conn && (!unused || len(r.calls) == 0 && !hasUnread(r.in)): // else another client has connected
 			r.stop()
+		case unused:
+			_ = conn.Close() // the client waits for the end
 		}
 		return true
 	case "notifications/cancelled": // a canceled call gets no answer
@@ -300,6 +302,14 @@ func (r *broker) answered(conn net.Conn, text []byte, m line) bool {
 	return false
 }
 
+// onlyUnused reports whether endMethod applies only to a server that has run no call.
+func onlyUnused(params json.RawMessage) bool {
+	var of struct {
+		Unused bool `json:"unused"`
+	}
+	return perdure.DecodeKnownJSON(params, &of) == nil && of.Unused
+}
+
 // running returns the number of calls without an answer. The caller holds mu.
 func (r *broker) running() (n int) {
 	for _, c := range r.calls {
@@ -318,18 +328,19 @@ func (r *broker) readServer(out io.Reader) {
 		if err != nil && !errors.Is(err, errTooLong) {
 			return
 		}
-		if len(text) == 0 {
+		if len(trimText(text)) == 0 {
 			continue
 		}
-		var m line
+		var all []message
 		if err == nil {
-			m, err = readLine(text)
+			all, err = messagesOf(text)
 		}
 		if err != nil {
 			r.drop(text, err)
-			continue
 		}
-		r.forward(text, m)
+		for _, m := range all {
+			r.forward(m.text, m.line)
+		}
 	}
 }
 
@@ -338,25 +349,29 @@ func (r *broker) finishCall(c *brokerCall, answer []byte, sent bool) {
 	c.answer, c.at, c.sent = answer, time.Now(), sent
 }
 
-// drop logs an invalid message and does not pass it on, because the client would close its
-// connection. If it is the unreadable answer of a call, the call ends with an error instead of
-// waiting for ever.
+// drop skips a text that is no message: the first one with a warning. If it is the unreadable
+// answer of a call, the call has ended with it.
 func (r *broker) drop(text []byte, why error) {
-	r.cfg.Log.Warn("invalid JSON-RPC 2.0 message from the MCP server", "reason", why, "text", strings.ToValidUTF8(string(text[:min(len(text), maxShown)]), "\uFFFD"))
 	id, ok := answeredBy(text)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	level := slog.LevelWarn
+	if r.noisy && !ok {
+		level = slog.LevelDebug
+	}
+	r.noisy = true
+	r.cfg.Log.Log(context.Background(), level, "the MCP server wrote something that is no message; it is skipped", "server", cmp.Or(r.cfg.Name, r.cfg.Command[0]), "text", shown(text), "reason", why)
 	if !ok {
 		return
 	}
-	answer := unreadAnswer(id, why)
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	known := r.calls[id]
-	if known != nil && known.answer != nil { // already answered by a valid one
-		return
-	}
-	sent := r.send(answer)
-	if known != nil {
-		r.finishCall(known, answer, sent)
+	switch {
+	case known == nil:
+		failed := map[string]any{"code": jsonrpc.CodeInternalError, "message": "the answer cannot be read: " + why.Error()}
+		r.send(mustJSON(map[string]any{"jsonrpc": "2.0", "id": id.Raw(), "error": failed}))
+	case known.answer == nil: // not answered by a valid one
+		answer := unreadableAnswer(id, text, why)
+		r.finishCall(known, answer, r.send(answer))
 	}
 }
 

@@ -12,12 +12,10 @@
 package mcptool
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -46,6 +44,7 @@ const modernVersion = "2026-07-28"
 
 // Config describes a server and how to reach it. Either Dial or URL is required.
 type Config struct {
+	Name string // of the server, for the log; may be empty
 	// Dial connects to the server's broker, and starts one if there is none. It is called again
 	// when the connection is lost.
 	Dial func(ctx context.Context) (io.ReadWriteCloser, error)
@@ -63,7 +62,13 @@ type Config struct {
 	OnToolsChanged func()           // called when the server's list of tools has changed; may be nil
 	// Patience is the timeout of requests other than calls, such as polls; 0: 30 s.
 	Patience time.Duration
-	Log      *slog.Logger // nil: discarded
+	// Startup is the timeout for connecting, which includes the start of the server; 0:
+	// DefaultStartup.
+	Startup time.Duration
+	// Probe is how long a server may take to answer the request of the newest protocol version
+	// before the older handshake is used; 0: 3 s.
+	Probe time.Duration
+	Log   *slog.Logger // nil: discarded
 }
 
 // Client is a connection to an MCP server. A lost connection is made again when it is needed. It is
@@ -71,13 +76,16 @@ type Config struct {
 type Client struct {
 	cfg        Config
 	mcp        *mcp.Client
-	connecting chan struct{} // capacity 1: its holder makes the connection, and only the holder uses cfg.Era
+	connecting chan struct{} // capacity 1: its holder makes the connection
 
 	mu            sync.Mutex
 	now           *connection         // guarded by mu; nil: not connected
+	era           string              // guarded by mu; see Config.Era
 	calls         map[string]*running // guarded by mu; by id on the wire
 	mirroredTasks bool                // guarded by mu; some tool has arguments that must be copied to HTTP headers
 	changed       bool                // guarded by mu; the server's tools have changed since they were listed
+	abandoned     []*connection       // guarded by mu; connections whose session the server lost
+	noisy         bool                // guarded by mu; the server has sent something that is no message
 	backOffUntil  time.Time           // guarded by mu; the server asked not to be contacted before
 }
 
@@ -99,7 +107,13 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.Patience <= 0 {
 		cfg.Patience = 30 * time.Second
 	}
-	c := &Client{cfg: cfg, calls: map[string]*running{}, connecting: make(chan struct{}, 1)}
+	if cfg.Startup <= 0 {
+		cfg.Startup = DefaultStartup
+	}
+	if cfg.Probe <= 0 {
+		cfg.Probe = 3 * time.Second
+	}
+	c := &Client{cfg: cfg, era: cfg.Era, calls: map[string]*running{}, connecting: make(chan struct{}, 1)}
 	caps := &mcp.ClientCapabilities{}
 	caps.AddExtension(extension, nil)
 	c.mcp = mcp.NewClient(&mcp.Implementation{Name: "perdure", Version: cfg.Version}, &mcp.ClientOptions{
@@ -117,133 +131,6 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 		return nil, err
 	}
 	return c, nil
-}
-
-// connected returns the connection, made again if it was lost, and the start time of its server.
-func (c *Client) connected(ctx context.Context) (*mcp.ClientSession, time.Time, error) {
-	if session, startedAt := c.current(); session != nil {
-		return session, startedAt, nil
-	}
-	select { // a silent server blocks only the callers that need it
-	case c.connecting <- struct{}{}:
-		defer func() { <-c.connecting }()
-	case <-ctx.Done():
-		return nil, time.Time{}, context.Cause(ctx)
-	}
-	if session, startedAt := c.current(); session != nil {
-		return session, startedAt, nil
-	}
-	var failed error
-	for _, version := range c.versions() {
-		probe, cancel := context.WithTimeout(ctx, c.cfg.Patience)
-		made, err := c.connect(probe, version)
-		cancel()
-		if err == nil {
-			c.use(ctx, made)
-			return made.session, made.serverStart, nil
-		}
-		failed = errors.Join(failed, err)
-		if ctx.Err() != nil {
-			break
-		}
-	}
-	return nil, time.Time{}, fmt.Errorf("connect to the MCP server: %w: %w", perdure.Unavailable, failed)
-}
-
-// current returns the existing connection, or nil.
-func (c *Client) current() (*mcp.ClientSession, time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.now == nil {
-		return nil, time.Time{}
-	}
-	return c.now.session, c.now.serverStart
-}
-
-// use makes a connection the current one. The caller holds making.
-func (c *Client) use(ctx context.Context, made *connection) {
-	c.mu.Lock()
-	mirrors := c.mirroredTasks
-	c.mu.Unlock()
-	if mirrors {
-		_, _ = c.list(ctx, made.session) // a server that requires headers reports a missing one itself
-	}
-	c.mu.Lock()
-	c.now, c.changed = made, false
-	c.mu.Unlock()
-	if made.dropped > 0 { // one of the dropped messages may have announced changed tools
-		c.cfg.Log.Warn("MCP server messages dropped while no client was connected", "messages", made.dropped)
-		c.toolsChanged()
-	}
-	if spoken := made.session.InitializeResult(); spoken != nil && spoken.ProtocolVersion != c.cfg.Era {
-		if c.cfg.Era = spoken.ProtocolVersion; c.cfg.OnVersion != nil {
-			c.cfg.OnVersion(c.cfg.Era)
-		}
-	}
-	go func() { // until the connection ends
-		_ = made.session.Wait() // the reason does not matter: the connection is made again
-		c.lost(made.session)
-	}()
-}
-
-// versions returns the protocol versions to request, in order. The latest version is not tried
-// first with a server that is known to support an older one. The caller holds making.
-func (c *Client) versions() []string {
-	if c.cfg.Era != "" && c.cfg.Era < modernVersion {
-		return []string{c.cfg.Era, ""}
-	}
-	return []string{"", legacyVersion}
-}
-
-// connect makes one connection.
-func (c *Client) connect(ctx context.Context, version string) (made *connection, err error) {
-	options := &mcp.ClientSessionOptions{ProtocolVersion: version}
-	made = &connection{closed: make(chan struct{})}
-	if c.cfg.URL != "" {
-		way := *c.cfg.HTTP
-		way.Transport = &taskTransport{next: c.cfg.HTTP.Transport, wait: c.backOff, came: c.received, gone: made.closed, list: c.readableListMessage}
-		made.session, err = c.mcp.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: c.cfg.URL, HTTPClient: &way}, options)
-		return made, err
-	}
-	conn, in, hi, err := c.dialBroker(ctx)
-	// That broker has just ended; another one takes its place.
-	if err != nil && conn != nil && ctx.Err() == nil {
-		conn, in, hi, err = c.dialBroker(ctx)
-	}
-	if err != nil {
-		return made, err
-	}
-	// The broker limits the length of lines and keeps the connection open after a longer one.
-	wire := &mcp.IOTransport{Reader: readCloser{in, conn}, Writer: conn, MaxLineLength: 4 * maxLine}
-	made.session, err = c.mcp.Connect(ctx, &requestIDs{c: c, inner: wire}, options)
-	if err != nil {
-		return made, errors.Join(err, ignoreClosed(conn.Close()))
-	}
-	made.serverStart, made.dropped, made.conn = hi.Broker.At, hi.Broker.Dropped, conn
-	return made, nil
-}
-
-// dialBroker connects to a broker and reads its greeting.
-func (c *Client) dialBroker(ctx context.Context) (conn io.ReadWriteCloser, in *bufio.Reader, hi greeting, err error) {
-	if conn, err = c.cfg.Dial(ctx); err != nil {
-		return nil, nil, hi, err
-	}
-	in = bufio.NewReaderSize(conn, 64<<10)
-	silent := context.AfterFunc(ctx, func() { _ = conn.Close() }) // in case the broker sends nothing
-	first, err := in.ReadBytes('\n')
-	silent()
-	if err == nil {
-		err = perdure.DecodeKnownJSON(first, &hi)
-	}
-	if err != nil {
-		err = errors.Join(fmt.Errorf("read the greeting of the MCP broker: %w", err), ignoreClosed(conn.Close()))
-	}
-	return conn, in, hi, err
-}
-
-type readCloser struct {
-	io.Reader
-	io.Closer
 }
 
 // Definitions lists the server's tools.
@@ -281,13 +168,28 @@ func (c *Client) handleNotification(id string, env tool.Env) (end func()) {
 	}
 }
 
-// received stores the result of a call as the server wrote it.
-func (c *Client) received(id string, result json.RawMessage) {
+// received stores the result of a call as the server wrote it. It reports whether the call is
+// running.
+func (c *Client) received(id string, result json.RawMessage) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if of := c.calls[id]; of != nil {
+	of := c.calls[id]
+	if of != nil {
 		of.result = result
 	}
+	return of != nil
+}
+
+// noise logs a text of the server that is no message: the first one as a warning.
+func (c *Client) noise(text []byte, why error) {
+	c.mu.Lock()
+	level := slog.LevelWarn
+	if c.noisy {
+		level = slog.LevelDebug
+	}
+	c.noisy = true
+	c.mu.Unlock()
+	c.cfg.Log.Log(context.Background(), level, "the MCP server sent something that is no message; it is skipped", "server", c.cfg.Name, "text", shown(text), "reason", why)
 }
 
 // requestWritten returns the stored result; nil: none was received.

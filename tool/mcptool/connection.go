@@ -3,6 +3,7 @@ package mcptool
 import (
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -22,6 +23,27 @@ type connection struct {
 	closed  chan struct{} // closed when the connection is cut
 	once    sync.Once     // closes gone
 	waiting int           // guarded by the client's mu; calls that were sent and have no answer yet
+
+	lateAnswer atomic.Bool // the server answered methodDiscover after the older handshake was begun
+}
+
+// answeredLate reports whether the server supports the newest protocol version, but was slow to say
+// so.
+func (n *connection) answeredLate() bool { return n.lateAnswer.Load() }
+
+// lostSession forgets a connection whose session the server does not know any more. The next
+// request makes a new one. Calls that run on the old one keep it until they end.
+func (c *Client) lostSession(of *connection) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.now == nil || c.now != of {
+		return
+	}
+	c.now = nil
+	c.abandoned = append(c.abandoned, of)
+	go func() { // until its calls have ended, or it is cut
+		_ = of.session.Close() // the server does not know it
+	}()
 }
 
 // cut stops all traffic of the connection: running calls return, and nothing more is sent, not even
@@ -67,6 +89,10 @@ func (c *Client) Close(end bool) error {
 	of := c.now
 	c.now = nil
 	left := of != nil && of.waiting > 0
+	for _, old := range c.abandoned {
+		old.cut()
+	}
+	c.abandoned = nil
 	c.mu.Unlock()
 	if of == nil {
 		return nil

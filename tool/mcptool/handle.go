@@ -159,7 +159,7 @@ func (t *Remote) Clean(ctx context.Context, call tool.Call) error {
 
 // unknownOutcome returns the result of a call with an unknown outcome.
 func unknownOutcome(err error) tool.Result {
-	r := tool.Failf("The connection to the MCP server was lost while the call was running: %v", err)
+	r := tool.Failf("The MCP server did not answer the call, which may have run: %v", err)
 	r.ErrorKind = perdure.ErrorUnknown
 	return r
 }
@@ -246,12 +246,7 @@ func (f *followedTask) step(ctx context.Context, now *remoteTask) (result tool.R
 	f.sink.Heartbeat()
 	switch now.Status {
 	case "completed":
-		var r mcp.CallToolResult
-		if err := perdure.DecodeKnownJSON(now.Result, &r); err != nil {
-			return tool.Failf("The MCP server returned an invalid result: %v", err), true
-		}
-		exact(&r, now.Result)
-		return f.result(f.call, &r), true
+		return f.result(f.call, lenientResult(now.Result)), true
 	case "failed":
 		if now.Error != nil {
 			return tool.Failf("MCP error %d: %s", now.Error.Code, now.Error.Message), true

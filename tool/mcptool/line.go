@@ -5,39 +5,33 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"regexp"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/perdure/perdure"
 )
 
-// metaUnread marks an answer that the broker gave because the answer of the server could not be
-// parsed.
-const metaUnread = "io.github.perdure/unread"
-
-// unread is an answer that could not be parsed: the server ended the call with an unknown outcome.
-type unread struct{ why string }
-
-// Error returns the reason.
-func (u *unread) Error() string { return u.why }
-
-// unreadAnswer encodes the answer that replaces an unreadable one.
-func unreadAnswer(id jsonrpc.ID, why error) []byte {
-	failed := map[string]any{"code": jsonrpc.CodeInternalError, "message": why.Error(), "data": map[string]bool{metaUnread: true}}
-	return mustJSON(map[string]any{"jsonrpc": "2.0", "id": id.Raw(), "error": failed})
+// unreadableAnswer encodes the answer that replaces an unreadable one of the server. The server has
+// ended the call, so the result is the text as it stands.
+func unreadableAnswer(id jsonrpc.ID, text []byte, why error) []byte {
+	shown := strings.ToValidUTF8(string(ends(bytes.Clone(text))), "\uFFFD")
+	said := fmt.Sprintf("The MCP server answered, but its answer cannot be read: %v. It says: %s", why, shown)
+	result := map[string]any{"content": []any{map[string]string{"type": "text", "text": said}}}
+	if failure.Match(text) && !success.Match(text) {
+		result["isError"] = true
+	}
+	return mustJSON(map[string]any{"jsonrpc": "2.0", "id": id.Raw(), "result": result})
 }
 
-// asUnread converts the error of an answer to *unread if the broker gave it.
-func asUnread(err error) error {
-	var failed *jsonrpc.Error
-	var says struct {
-		Unread bool `json:"io.github.perdure/unread"`
-	}
-	if errors.As(err, &failed) && perdure.DecodeKnownJSON(failed.Data, &says) == nil && says.Unread {
-		return &unread{failed.Message}
-	}
-	return err
+// maxShown is the number of bytes logged of a text that is no message.
+const maxShown = 200
+
+// shown returns the beginning of a text for the log.
+func shown(text []byte) string {
+	return strings.ToValidUTF8(string(text[:min(len(text), maxShown)]), "\uFFFD")
 }
 
 // maxLine is the maximum size in bytes of a line of a server: the same as that of an answer over
@@ -77,14 +71,6 @@ func ends(text []byte) []byte {
 	return append(text[:edge], text[len(text)-edge:]...)
 }
 
-// line is the part of a message that the broker needs.
-type line struct {
-	id     jsonrpc.ID // decoded; not valid: a notification
-	method string     // empty: a response
-	result json.RawMessage
-	params json.RawMessage
-}
-
 // readLine parses a message. It accepts only what the SDK accepts too, because the SDK closes a
 // connection over an invalid message.
 func readLine(text []byte) (line, error) {
@@ -97,7 +83,7 @@ func readLine(text []byte) (line, error) {
 	case *jsonrpc.Request:
 		return line{id: m.ID, method: m.Method, params: m.Params}, nil
 	case *jsonrpc.Response:
-		return line{id: m.ID, result: m.Result}, nil
+		return line{id: m.ID, result: m.Result, failed: m.Error != nil}, nil
 	}
 	return line{}, err
 }
@@ -106,7 +92,12 @@ func readLine(text []byte) (line, error) {
 const (
 	idFirst = `^\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*("(?:[^"\\]|\\.)*"|\d+)\s*,`
 	idLast  = `,\s*"id"\s*:\s*("(?:[^"\\]|\\.)*"|\d+)\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}$`
-	outcome = `"(?:result|error)"\s*:`
+)
+
+// The members of a response that say how its call ended.
+var (
+	success = regexp.MustCompile(`"result"\s*:`)
+	failure = regexp.MustCompile(`"error"\s*:`)
 )
 
 // answeredBy finds the id that an unreadable response answers. A message that only mentions a call,
@@ -114,7 +105,7 @@ const (
 func answeredBy(text []byte) (jsonrpc.ID, bool) {
 	first, last := text[:min(len(text), edge)], text[max(0, len(text)-edge):]
 	both := append(bytes.Clone(first), last...)
-	if !bytes.Contains(both, []byte(`"jsonrpc"`)) || !regexp.MustCompile(outcome).Match(both) {
+	if !bytes.Contains(both, []byte(`"jsonrpc"`)) || !success.Match(both) && !failure.Match(both) {
 		return jsonrpc.ID{}, false
 	}
 	found := regexp.MustCompile(idFirst).FindSubmatch(first)

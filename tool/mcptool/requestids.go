@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -22,22 +23,27 @@ import (
 // and any other request an id that no earlier connection used.
 type requestIDs struct {
 	c     *Client
+	made  *connection // the connection that it serves
 	inner mcp.Transport
 }
 
 func (n *requestIDs) Connect(ctx context.Context) (mcp.Connection, error) {
 	conn, err := n.inner.Connect(ctx)
-	return &requestIDConn{Connection: conn, c: n.c, prefix: rand.Text()[:12] + "-", ours: map[string]jsonrpc.ID{}, theirs: map[any]string{}}, err
+	return &requestIDConn{Connection: conn, c: n.c, made: n.made, prefix: rand.Text()[:12] + "-", ours: map[string]jsonrpc.ID{}, theirs: map[any]string{}}, err
 }
 
 type requestIDConn struct {
 	mcp.Connection
 	c      *Client
+	made   *connection
 	prefix string
 
-	mu     sync.Mutex
-	ours   map[string]jsonrpc.ID // guarded by mu; the SDK's id, by id on the wire
-	theirs map[any]string        // guarded by mu; the id on the wire, by the SDK's id
+	mu        sync.Mutex
+	ours      map[string]jsonrpc.ID // guarded by mu; the SDK's id, by id on the wire
+	theirs    map[any]string        // guarded by mu; the id on the wire, by the SDK's id
+	probe     string                // guarded by mu; id on the wire of the first methodDiscover
+	silent    jsonrpc.ID            // guarded by mu; the SDK's id of an unanswered methodDiscover; not valid: none
+	interrupt context.CancelFunc    // guarded by mu; ends the Read that is running
 }
 
 // listSuffix marks the ids of requests that list tools.
@@ -60,6 +66,10 @@ func (n *requestIDConn) Write(ctx context.Context, m jsonrpc.Message) error {
 		}
 		n.mu.Lock()
 		n.ours[name], n.theirs[r.ID.Raw()] = r.ID, name
+		if r.Method == methodDiscover {
+			n.probe = name
+			time.AfterFunc(n.c.probeTime(), func() { n.giveUp(name) })
+		}
 		n.mu.Unlock()
 		sent.ID = id
 	} else if r.Method == "notifications/cancelled" {
@@ -85,10 +95,27 @@ func (n *requestIDConn) canceled(params json.RawMessage) json.RawMessage {
 	return params
 }
 
+// giveUp ends the wait for the answer to methodDiscover, so that the SDK uses the older handshake
+// on the same connection.
+func (n *requestIDConn) giveUp(name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	id, waits := n.ours[name]
+	if !waits {
+		return
+	}
+	delete(n.ours, name)
+	delete(n.theirs, id.Raw())
+	n.silent = id
+	if n.interrupt != nil {
+		n.interrupt()
+	}
+}
+
 // Read implements mcp.Connection. A response without a waiting request is skipped.
 func (n *requestIDConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for {
-		m, err := n.Connection.Read(ctx)
+		m, err := n.read(ctx)
 		r, ok := m.(*jsonrpc.Response)
 		if err != nil {
 			return m, notRefused(err)
@@ -101,16 +128,49 @@ func (n *requestIDConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 		id, known := n.ours[name]
 		delete(n.ours, name)
 		delete(n.theirs, id.Raw())
+		if !known && name == n.probe && r.Error == nil {
+			n.made.lateAnswer.Store(true)
+		}
 		n.mu.Unlock()
+		if r.Extra == gaveUp {
+			return r, nil
+		}
 		if known {
-			n.c.received(name, r.Result)
 			answered := *r
-			answered.ID, answered.Error = id, asUnread(r.Error)
+			answered.ID = id
 			answered.Result, _ = plainResult(r.Result)
+			if n.c.received(name, r.Result) && r.Error == nil {
+				answered.Result = decodable(answered.Result)
+			}
 			if strings.HasSuffix(name, listSuffix) {
 				answered.Result = n.c.readableList(answered.Result)
 			}
 			return &answered, nil
+		}
+	}
+}
+
+// gaveUp marks a response that stands for one that did not come.
+const gaveUp = "no answer"
+
+// read reads the next message, or returns an error as the answer to a methodDiscover that the
+// server does not answer in time.
+func (n *requestIDConn) read(ctx context.Context) (jsonrpc.Message, error) {
+	for {
+		reading, interrupt := context.WithCancel(ctx)
+		n.mu.Lock()
+		silent := n.silent
+		n.silent, n.interrupt = jsonrpc.ID{}, interrupt
+		n.mu.Unlock()
+		if silent.IsValid() {
+			interrupt()
+			return &jsonrpc.Response{ID: silent, Extra: gaveUp, Error: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the server does not answer " + methodDiscover}}, nil
+		}
+		m, err := n.Connection.Read(reading)
+		interrupted := reading.Err() != nil && ctx.Err() == nil
+		interrupt()
+		if err == nil || !interrupted {
+			return m, err
 		}
 	}
 }

@@ -105,6 +105,21 @@ func (s *Server) warnOfMissing() {
 	}
 }
 
+// WithDefinitions returns the same server with other tools. Both use the connections of the first
+// one, which is closed for both.
+func (s *Server) WithDefinitions(defs []*mcp.Tool) (*Server, error) {
+	cfg := s.cfg
+	cfg.Definitions = defs
+	made, err := NewServer(cfg)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range made.tools {
+		t.of = s.connection
+	}
+	return made, nil
+}
+
 // Tools returns the tools. They are not among the defaults: an agent chooses the capability of
 // their server.
 func (s *Server) Tools() []*Remote { return s.tools }

@@ -40,7 +40,7 @@ func (m *mute) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	_ = json.Unmarshal(body, &asked) // invalid JSON has no method
 	m.mu.Lock()
-	if m.call {
+	if m.call && r.Method != http.MethodGet { // the stream of messages is opened beside the calls
 		m.after = append(m.after, r.Method+" "+asked.Method)
 	}
 	m.call = m.call || asked.Method == "tools/call"

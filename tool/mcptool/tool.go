@@ -174,10 +174,16 @@ func (t *Remote) ask(ctx context.Context, a callAttempt) tool.Result {
 		a.client.listed(ctx, session)
 		result, err = a.client.called(ctx, session, params)
 	}
-	var cannot *unread
+	var notRun *refusal
+	if errors.As(asRefusal(err), &notRun) && notRun.lost && ctx.Err() == nil {
+		if session, _, err = a.client.connected(ctx); err != nil { // a new session
+			return notSent(ctx, err)
+		}
+		result, err = a.client.called(ctx, session, params)
+	}
 	switch {
-	case errors.As(err, &cannot):
-		return t.unread(cannot)
+	case errors.As(asRefusal(err), &notRun):
+		return notRunResult(notRun)
 	case err == nil && result.Meta[metaCreated] != nil:
 		var created remoteTask
 		if err := perdure.DecodeKnownJSON(mustJSON(result.Meta[metaCreated]), &created); err != nil || !isValidTaskID(created.TaskID) {
@@ -185,11 +191,13 @@ func (t *Remote) ask(ctx context.Context, a callAttempt) tool.Result {
 		}
 		return t.follow(ctx, call, a.env, a.env.Report(), created)
 	case err == nil:
-		exact(result, a.client.requestWritten(id))
+		if written := a.client.requestWritten(id); written != nil {
+			result = lenientResult(written)
+		}
 		return t.result(call, result)
 	case ctx.Err() != nil:
 		return tool.FromError(context.Cause(ctx))
-	case errors.As(err, &refused) && !errors.Is(err, mcp.ErrConnectionClosed):
+	case errors.As(err, &refused) && !errors.Is(err, mcp.ErrConnectionClosed) && refused.Code != codeRejected:
 		return tool.Failf("MCP error %d: %s", refused.Code, refused.Message)
 	case t.spec.Class.Repeatable() && call.Execution < 3:
 		return t.retryResult(ctx, a, err)
@@ -197,14 +205,16 @@ func (t *Remote) ask(ctx context.Context, a callAttempt) tool.Result {
 	return unknownOutcome(err)
 }
 
-// unread returns the result of a call whose answer cannot be parsed. A pure call has failed; the
-// outcome of any other is unknown.
-func (t *Remote) unread(why error) tool.Result {
-	r := tool.Failf("The MCP server ended the call with an invalid answer: %v", why)
-	if t.spec.Class != perdure.Pure {
-		r.ErrorKind = perdure.ErrorUnknown
+// codeRejected is the code that the SDK gives to a request whose response of HTTP failed. It is no
+// answer of the server.
+const codeRejected = -32005
+
+// notRunResult returns the result of a call that HTTP refused before it ran.
+func notRunResult(why *refusal) tool.Result {
+	if why.lost {
+		return tool.Failf("The MCP server refused the call, which did not run: it does not know the session, and refused a new one, too (%v).", why)
 	}
-	return r
+	return tool.Failf("The MCP server refused the call, which did not run: %v", why)
 }
 
 // called sends a call. If ctx ends because the call is to end, the server receives a cancel. If

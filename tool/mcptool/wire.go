@@ -1,15 +1,10 @@
 package mcptool
 
 import (
-	"bufio"
-	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -70,121 +65,6 @@ func exact(r *mcp.CallToolResult, written json.RawMessage) {
 	}
 }
 
-// plainMessage applies plainResult to a whole message.
-func plainMessage(text []byte) []byte {
-	if !bytes.Contains(text, []byte(`"task"`)) {
-		return text
-	}
-	fields := map[string]json.RawMessage{}
-	if perdure.DecodeJSON(text, &fields) != nil {
-		return text
-	}
-	result, ok := plainResult(fields["result"])
-	if !ok {
-		return text
-	}
-	fields["result"] = result
-	return mustJSON(fields)
-}
-
-// taskTransport is an HTTP transport for servers that may turn calls into tasks. It sets the header
-// with the task id (M7), converts results for the SDK, and records how long the server asks not to
-// be contacted.
-type taskTransport struct {
-	next http.RoundTripper
-	wait func(time.Duration)
-	came func(call string, result json.RawMessage) // called with the result of a call as received
-	gone <-chan struct{}                           // closed when nothing more must be sent
-	list func(message []byte) []byte               // called with each answer to tools/list
-}
-
-func (w *taskTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	select {
-	case <-w.gone:
-		if r.Body != nil {
-			_ = r.Body.Close() // unused
-		}
-		return nil, mcp.ErrConnectionClosed
-	default:
-	}
-	if r.Method != http.MethodPost || r.Body == nil {
-		return w.next.RoundTrip(r)
-	}
-	body, err := io.ReadAll(r.Body)
-	_ = r.Body.Close() // already read
-	if err != nil {
-		return nil, err
-	}
-	sent := r.Clone(r.Context())
-	sent.Body, sent.GetBody = io.NopCloser(bytes.NewReader(body)), func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
-	var m struct {
-		Method string `json:"method"`
-		Params struct {
-			TaskID string                     `json:"taskId"`
-			Meta   map[string]json.RawMessage `json:"_meta"`
-		} `json:"params"`
-	}
-	_ = perdure.DecodeKnownJSON(body, &m) // malformed: no method
-	if strings.HasPrefix(m.Method, "tasks/") {
-		sent.Header.Set("Mcp-Name", m.Params.TaskID)
-	}
-	var call string
-	_ = perdure.DecodeJSON(m.Params.Meta[metaCall], &call) // malformed: no id
-	resp, err := w.next.RoundTrip(sent)
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode >= http.StatusTooManyRequests {
-		w.wait(retryAfter(resp.Header.Get("Retry-After"), time.Now()))
-	}
-	kind, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
-	switch strings.TrimSpace(kind) {
-	case "application/json":
-		text, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
-		_ = resp.Body.Close() // already read
-		if err != nil || len(text) > maxBody {
-			return nil, cmp.Or(err, errTooLong)
-		}
-		if m.Method == "tools/call" {
-			w.readEvents(call, text)
-			text = plainMessage(text)
-		} else if m.Method == methodList {
-			text = w.list(text)
-		}
-		resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
-		resp.Header.Set("Content-Length", strconv.Itoa(len(text)))
-	case "text/event-stream":
-		switch m.Method {
-		case "tools/call":
-			resp.Body = &plainStream{body: resp.Body, in: bufio.NewReaderSize(resp.Body, 64<<10), convert: func(text []byte) []byte {
-				w.readEvents(call, text)
-				return plainMessage(text)
-			}}
-		case methodList:
-			resp.Body = &plainStream{body: resp.Body, in: bufio.NewReaderSize(resp.Body, 64<<10), convert: w.list}
-		} // of other streams, the SDK limits the size of events
-	default:
-		resp.Body = limitedBody{io.LimitReader(resp.Body, maxBody), resp.Body}
-	}
-	return resp, nil
-}
-
-// readEvents records the result of a call, if a message contains one.
-func (w *taskTransport) readEvents(call string, text []byte) {
-	var m struct {
-		Result json.RawMessage `json:"result"`
-	}
-	if perdure.DecodeKnownJSON(text, &m) == nil && m.Result != nil {
-		w.came(call, m.Result)
-	}
-}
-
-// limitedBody is a body with a size limit.
-type limitedBody struct {
-	io.Reader
-	io.Closer
-}
-
 // maxBackOff is the maximum time for which a server's request not to be contacted is honoured.
 const maxBackOff = time.Hour
 
@@ -198,40 +78,3 @@ func retryAfter(text string, now time.Time) time.Duration {
 	}
 	return 0
 }
-
-// plainStream is a stream of events whose messages are converted for the SDK.
-type plainStream struct {
-	body    io.Closer
-	in      *bufio.Reader
-	convert func(message []byte) []byte
-	pending []byte
-}
-
-// field is the prefix of a line that holds a message. A space may follow.
-var field = []byte("data:")
-
-func (s *plainStream) Read(p []byte) (int, error) {
-	if len(s.pending) == 0 {
-		text, err := s.in.ReadSlice('\n')
-		whole := bytes.Clone(text)
-		for err == bufio.ErrBufferFull && len(whole) <= maxBody { //nolint:errorlint // it is never wrapped
-			text, err = s.in.ReadSlice('\n')
-			whole = append(whole, text...)
-		}
-		switch {
-		case len(whole) == 0:
-			return 0, err
-		case len(whole) > maxBody:
-			return 0, errTooLong
-		}
-		if data, ok := bytes.CutPrefix(whole, field); ok && err == nil {
-			whole = append(append(bytes.Clone(field), s.convert(bytes.TrimSpace(data))...), '\n')
-		}
-		s.pending = whole
-	}
-	n := copy(p, s.pending)
-	s.pending = s.pending[n:]
-	return n, nil
-}
-
-func (s *plainStream) Close() error { return s.body.Close() }

@@ -75,6 +75,7 @@ type TestedTool struct {
 
 // KeepOptions configures the process that keeps an MCP server alive independently of its proxy.
 type KeepOptions struct {
+	Name    string // of the server, for its log; may be empty
 	Socket  string
 	Command []string
 	Linger  time.Duration
@@ -259,6 +260,7 @@ func (c *Config) Run(_ context.Context, d Console) error {
 
 // Keep keeps a server alive.
 type Keep struct {
+	Name    string        `hidden:""`
 	Socket  string        `required:"" type:"path"`
 	Linger  time.Duration `default:"24h"`
 	Command []string      `arg:"" passthrough:""`
@@ -269,5 +271,5 @@ func (c *Keep) Run(ctx context.Context, d Console) error {
 	if len(c.Command) > 0 && strings.TrimSpace(c.Command[0]) == "--" {
 		c.Command = c.Command[1:]
 	}
-	return d.MCP().Keep(ctx, KeepOptions{Socket: c.Socket, Command: c.Command, Linger: c.Linger, StopTime: d.StopTime()})
+	return d.MCP().Keep(ctx, KeepOptions{Name: c.Name, Socket: c.Socket, Command: c.Command, Linger: c.Linger, StopTime: d.StopTime()})
 }

@@ -29,6 +29,7 @@ func (g *Generator) request(s *perdure.Session, c perdure.CallModel) model.Reque
 	if s.Agent.Instructions != "" {
 		prompts = append(prompts, s.Agent.Instructions)
 	}
+	g.toolset.Start(s.Agent)
 	limit := g.toolset.MaxTools(s.ID, cmp.Or(req.Model, s.Agent.Model))
 	offered, hidden := g.toolset.Offer(g.toolset.Visible(s.Agent, core.HasDetachedWork(s)), limit, req.Messages)
 	tools, parts := g.toolset.Definitions(offered)

@@ -9,6 +9,7 @@ package toolset
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -50,6 +51,9 @@ func (s *Toolset) Lookup(agent perdure.Agent, left bool, name string) (tool.Tool
 	return nil, false
 }
 
+// Start starts the sources of an agent's tools that are not registered yet. A later step has them.
+func (s *Toolset) Start(agent perdure.Agent) { s.core.Tools.Start(agent.Capabilities, agent.Tools) }
+
 // Visible returns the tools that an agent may see, in the order of registration. The definitions
 // the model gets and the tools it may execute both come from this one function, so they cannot
 // differ. The background tools are visible if another tool can run in the background and the agent
@@ -70,7 +74,8 @@ func (s *Toolset) Visible(agent perdure.Agent, left bool) []tool.Tool {
 			loaders = append(loaders, t)
 		case t.Spec().Hints.CapabilityID == tool.ParentCapability && !agent.Subagent:
 		case agent.Tools == nil && (!s.core.Tools.Optional(name) ||
-			slices.Contains(agent.Capabilities, t.Spec().Hints.CapabilityID)), slices.Contains(agent.Tools, name):
+			slices.Contains(agent.Capabilities, t.Spec().Hints.CapabilityID)), slices.Contains(agent.Tools, name),
+			s.isLate(agent, t):
 			useful = useful || tool.RunsBackground(t)
 			tools = append(tools, t)
 		}
@@ -93,6 +98,15 @@ func (s *Toolset) Visible(agent perdure.Agent, left bool) []tool.Tool {
 func (s *Toolset) exceeds(agent perdure.Agent, n int) bool {
 	limit := s.MaxTools("", agent.Model)
 	return limit > 0 && n > limit
+}
+
+// isLate reports whether a tool was registered after the session was created, and belongs to a
+// capability that the session chose when none of its tools were known.
+func (s *Toolset) isLate(agent perdure.Agent, t tool.Tool) bool {
+	id := t.Spec().Hints.CapabilityID
+	source, ok := s.core.Tools.SourceOf(id)
+	return ok && slices.Contains(agent.Capabilities, id) &&
+		!slices.ContainsFunc(agent.Tools, func(name string) bool { return strings.HasPrefix(name, source.Prefix) })
 }
 
 // withBackgroundTools appends the tools that manage background work, unless they are in tools
