@@ -30,6 +30,10 @@ const waitTime = 30 * time.Second
 
 func TestMain(m *testing.M) {
 	shell.Supervise() // the program under test is this one, so it also runs the supervisors
+	if len(os.Args) > 2 && os.Args[1] == "mcp" && os.Args[2] == "keep" {
+		main() // likewise, it keeps MCP servers
+		return
+	}
 	if strings.HasSuffix(filepath.Base(os.Args[0]), ".test") && !keepsSandbox() {
 		// a machine without confinement runs no command otherwise, and most tests are about other
 		// things

@@ -73,7 +73,11 @@ func (c *Client) connected(ctx context.Context) (*mcp.ClientSession, time.Time, 
 		c.use(ctx, made)
 		return made.session, made.serverStart, nil
 	}
-	if starting.Err() != nil && ctx.Err() == nil {
+	switch {
+	case starting.Err() == nil || ctx.Err() != nil:
+	case err.Error() == context.DeadlineExceeded.Error(): // says no more
+		err = fmt.Errorf("it did not answer within %s", c.cfg.Startup)
+	default:
 		err = fmt.Errorf("it did not answer within %s: %w", c.cfg.Startup, err)
 	}
 	return nil, time.Time{}, fmt.Errorf("connect to the MCP server: %w: %w", perdure.Unavailable, err)
