@@ -84,10 +84,11 @@ func EstimateTokens(messages []Message) int { return tokens(messages) }
 func tokens(messages []Message) int {
 	n := 0
 	for _, m := range messages {
+		n += m.stateSize()
 		for _, p := range m.Parts {
 			n += len(p.Text) + 16
 			if p.Call != nil {
-				n += len(p.Call.Arguments) + len(p.Call.Name)
+				n += len(p.Call.Arguments) + len(p.Call.Name) + fieldsSize(p.Call.ProviderFields)
 			}
 			if p.Result != nil {
 				n += len(p.Result.Result)
@@ -101,6 +102,25 @@ func tokens(messages []Message) int {
 		}
 	}
 	return n / bytesPerToken
+}
+
+// stateSize returns the bytes of the state that goes back to the provider with the message.
+func (m Message) stateSize() int {
+	if m.State == nil {
+		return 0
+	}
+	size := fieldsSize(m.State.Fields)
+	if len(m.State.ThinkingAs) > 0 || m.Signature != "" {
+		size += len(m.Thinking) + len(m.Signature)
+	}
+	return size
+}
+
+func fieldsSize(fields map[string]json.RawMessage) (size int) {
+	for name, value := range fields {
+		size += len(name) + len(value)
+	}
+	return size
 }
 
 // compact narrows the context to at most limit estimated tokens. First it masks the large results

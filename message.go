@@ -67,6 +67,18 @@ type ToolCall struct {
 	Name           string          `json:"name"`
 	Arguments      json.RawMessage `json:"arguments"`                  // as the model wrote them
 	ProviderCallID string          `json:"provider_call_id,omitempty"` // the provider's id, if the runtime replaced it
+	// ProviderFields are fields of the call that belong to the ProviderState of its message.
+	ProviderFields map[string]json.RawMessage `json:"provider_fields,omitempty"`
+}
+
+// ProviderState is what a provider wants back with an answer that it gave, such as the signature of
+// hidden thinking. The runtime stores the fields unread and unchanged. Only a request to the same
+// family contains them, because another provider would refuse them.
+type ProviderState struct {
+	Family string `json:"family"` // protocol, server and kind of model
+	// ThinkingAs names the fields that return the Thinking of the message.
+	ThinkingAs []string                   `json:"thinking_as,omitempty"`
+	Fields     map[string]json.RawMessage `json:"fields,omitempty"` // other fields of the answer
 }
 
 // Part is a piece of a message's content. Exactly the field that Type names is set.
@@ -89,7 +101,8 @@ type Message struct {
 	Model       string            `json:"model,omitempty"`    // the model asked for, or the one that answered
 	Thinking    string            `json:"thinking,omitempty"` // agent only, with its signature
 	Signature   string            `json:"signature,omitempty"`
-	Interrupted bool              `json:"interrupted,omitempty"` // agent only: the stream broke or was stopped
+	State       *ProviderState    `json:"provider_state,omitempty"` // agent only; nil: the provider is not known
+	Interrupted bool              `json:"interrupted,omitempty"`    // agent only: the stream broke or was stopped
 	Metadata    map[string]string `json:"metadata,omitempty"`
 	At          time.Time         `json:"at,omitzero"`
 }
@@ -126,8 +139,9 @@ func (m Message) CheckInput() error {
 		return wrongMessage("role", "%.40q cannot be sent: use user, or leave it out", m.Role)
 	case !m.Mode.Valid():
 		return wrongMessage("mode", "%.40q is not a mode: use steer, queue, interrupt or reject", m.Mode)
-	case m.Thinking != "" || m.Signature != "" || m.Interrupted:
-		return wrongMessage("thinking", "only an answer of a model has it: leave out thinking, signature and interrupted")
+	case m.Thinking != "" || m.Signature != "" || m.State != nil || m.Interrupted:
+		return wrongMessage("thinking", "only an answer of a model has it: leave out thinking, signature, "+
+			"provider_state and interrupted")
 	case len(m.Parts) == 0:
 		return wrongMessage("parts", "the message is empty: give at least one part")
 	}

@@ -215,6 +215,7 @@ func TestCheckInput(t *testing.T) {
 		"no mode":                 {edited(func(m *perdure.Message) { m.Mode = "shout" }), "mode", `"shout" is not a mode: use steer, queue, interrupt or reject`},
 		"thinking":                {edited(func(m *perdure.Message) { m.Thinking = "a" }), "thinking", "only an answer of a model has it"},
 		"a signature":             {edited(func(m *perdure.Message) { m.Signature = "a" }), "thinking", "leave out thinking, signature"},
+		"state of a provider":     {edited(func(m *perdure.Message) { m.State = &perdure.ProviderState{} }), "thinking", "provider_state"},
 		"an interrupted one":      {edited(func(m *perdure.Message) { m.Interrupted = true }), "thinking", "and interrupted"},
 		"no part":                 {with(), "parts", "the message is empty: give at least one part"},
 		"the second part":         {with(text, perdure.Part{}), "parts/1/type", `"" cannot be sent: use text, image or image_file`},

@@ -11,8 +11,9 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// maxAnswerBytes bounds an answer: its text, its thinking and the arguments of its calls. The
-// message is stored and sent again with every later request, so a larger one is not usable.
+// maxAnswerBytes bounds an answer: its text, its thinking, the arguments of its calls, and the
+// state of its provider. The message is stored and sent again with every later request, so a
+// larger one is not usable.
 const maxAnswerBytes = 8 << 20
 
 // Answer is the result of a stream: a complete answer, or what arrived before an error.
@@ -76,6 +77,7 @@ func Collect(seq iter.Seq2[Delta, error], on func(Delta)) (Answer, error) {
 type collector struct {
 	text, thinking strings.Builder
 	signature      string
+	state          *perdure.ProviderState
 	calls          []perdure.Part
 	partial        Answer // everything but the message
 	bytes          int    // size of the deltas so far
@@ -85,7 +87,17 @@ type collector struct {
 func sizeOf(d Delta) int {
 	size := len(d.Text) + len(d.Thinking) + len(d.Signature)
 	if d.Call != nil {
-		size += len(d.Call.ID) + len(d.Call.Name) + len(d.Call.Arguments)
+		size += len(d.Call.ID) + len(d.Call.Name) + len(d.Call.Arguments) + sizeOfFields(d.Call.ProviderFields)
+	}
+	if d.State != nil {
+		size += sizeOfFields(d.State.Fields)
+	}
+	return size
+}
+
+func sizeOfFields(fields map[string]json.RawMessage) (size int) {
+	for name, value := range fields {
+		size += len(name) + len(value)
 	}
 	return size
 }
@@ -95,6 +107,9 @@ func (c *collector) add(d Delta) {
 	c.thinking.WriteString(d.Thinking)
 	if d.Signature != "" {
 		c.signature = d.Signature
+	}
+	if d.State != nil {
+		c.state = d.State
 	}
 	if d.Call != nil {
 		c.addCall(*d.Call)
@@ -126,7 +141,8 @@ func (c *collector) addCall(call perdure.ToolCall) {
 func (c *collector) answer(interrupted bool) Answer {
 	a := c.partial
 	a.Message = perdure.Message{
-		Role: perdure.RoleAgent, Model: a.Model, Thinking: c.thinking.String(), Signature: c.signature, Interrupted: interrupted,
+		Role: perdure.RoleAgent, Model: a.Model, Thinking: c.thinking.String(), Signature: c.signature, State: c.state,
+		Interrupted: interrupted,
 	}
 	if c.text.Len() > 0 {
 		a.Message.Parts = append(a.Message.Parts, perdure.Part{Type: perdure.PartText, Text: c.text.String()})

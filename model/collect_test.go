@@ -59,8 +59,10 @@ func TestCollect(t *testing.T) {
 		},
 		{
 			name: "thinking and its signature",
-			seq:  stream(nil, model.Delta{Thinking: "a"}, model.Delta{Thinking: "b", Signature: "s"}, model.Delta{Finish: model.FinishStop}),
-			want: model.Answer{Message: perdure.Message{Thinking: "ab", Signature: "s"}, Finish: model.FinishStop},
+			seq: stream(nil, model.Delta{Thinking: "a"}, model.Delta{Thinking: "b", Signature: "s"},
+				model.Delta{State: &perdure.ProviderState{Family: "f"}, Finish: model.FinishStop}),
+			want: model.Answer{Message: perdure.Message{Thinking: "ab", Signature: "s", State: &perdure.ProviderState{Family: "f"}},
+				Finish: model.FinishStop},
 		},
 		{
 			name: "usage is cumulative, so the last one counts",

@@ -75,6 +75,9 @@ type Delta struct {
 	Text      string
 	Thinking  string
 	Signature string // of the thinking, once it is complete
+	// State is what the provider wants back with this answer, once the answer is complete. What
+	// belongs to a call stands in the call.
+	State *perdure.ProviderState
 	// Call is complete: the provider closed it. Its arguments are as they arrived, even if not
 	// valid JSON.
 	Call           *perdure.ToolCall

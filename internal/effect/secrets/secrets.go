@@ -65,7 +65,8 @@ func (sec *Secrets) In(s *perdure.Session, m perdure.Message) (all []*secretargs
 
 // Redact removes secrets from a response before any of it is recorded: secret arguments from
 // its calls, and the values of these arguments and of the session's secrets from its texts.
-// Thinking that contains a secret is dropped, because a changed text would not match its signature.
+// Thinking and state of the provider that contain a secret are dropped, because a changed text
+// would not match its signature.
 func (sec *Secrets) Redact(s *perdure.Session, m perdure.Message) perdure.Message {
 	unsaid := sec.In(s, m)
 	for _, v := range unsaid {
@@ -76,7 +77,9 @@ func (sec *Secrets) Redact(s *perdure.Session, m perdure.Message) perdure.Messag
 		}
 		if v.Mask(m.Thinking) != m.Thinking {
 			m.Thinking, m.Signature = "", ""
+			m.State = withoutThinking(m.State)
 		}
+		m.State = withoutSecrets(m.State, v)
 	}
 	for i, part := range m.Parts {
 		if part.Type != perdure.PartToolCall || part.Call == nil {
@@ -86,8 +89,14 @@ func (sec *Secrets) Redact(s *perdure.Session, m perdure.Message) perdure.Messag
 		key := perdure.CallKey{Session: s.ID, Call: call.ID}
 		t, ok := sec.toolset.Find(call.Name)
 		some := false
+		for _, v := range unsaid {
+			clean := fieldsWithoutSecrets(call.ProviderFields, v)
+			some = some || len(clean) < len(call.ProviderFields)
+			call.ProviderFields = clean
+		}
 		if ok {
-			call.Arguments, some = sec.Extract(key, t, call.Arguments)
+			args, changed := sec.Extract(key, t, call.Arguments)
+			call.Arguments, some = args, some || changed
 		} else if sec.hasSecretArgs() { // the model may have misspelled the name of a tool with secret arguments
 			call, some = sec.redactUnknownCall(key, call, unsaid), true
 		}
