@@ -58,8 +58,8 @@ func innerPackages() []importRow {
 		{"store/storetest", ". agent budget webhook store"},
 
 		// models
-		{"model/openai", ". model internal/modelwire internal/providertools" + leaves},
-		{"model/anthropic", ". model internal/modelwire internal/providertools" + leaves},
+		{"model/openai", ". model internal/modelhistory internal/modelwire internal/providertools" + leaves},
+		{"model/anthropic", ". model internal/modelhistory internal/modelwire internal/providertools" + leaves},
 		{"model/openai/openaitest", ". model"},
 		{"model/anthropic/anthropictest", ". model"},
 		{"model/scripted", ". model" + leaves},
@@ -85,6 +85,7 @@ func innerPackages() []importRow {
 		{"internal/secret", "."},
 		{"internal/cron", "."},
 		{"internal/sse", ""},
+		{"internal/modelhistory", ". model internal/strictjson"},
 		{"internal/modelwire", ". model"},
 		{"internal/redact", ""},
 		{"internal/growmap", ""},
