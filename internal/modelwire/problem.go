@@ -224,9 +224,9 @@ func NewRefused(status int, body []byte) Refused {
 	return Refused{Status: status, Words: strings.ToLower(string(body) + " " + ReadProblem(body).Message)}
 }
 
-// mayNameSetting reports whether the refusal may be about what the request contains. Others are
+// MayNameSetting reports whether the refusal may be about what the request contains. Others are
 // about keys, money, load or the server itself.
-func (r Refused) mayNameSetting() bool {
+func (r Refused) MayNameSetting() bool {
 	about := []int{0, http.StatusBadRequest, http.StatusNotFound, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,
 		http.StatusUnprocessableEntity, http.StatusInternalServerError, http.StatusNotImplemented}
 	return slices.Contains(about, r.Status)
@@ -234,12 +234,12 @@ func (r Refused) mayNameSetting() bool {
 
 // Names reports whether the refusal names a field of the request.
 func (r Refused) Names(field string) bool {
-	return r.mayNameSetting() && strings.Contains(r.Words, field)
+	return r.MayNameSetting() && strings.Contains(r.Words, field)
 }
 
 // Says reports whether the refusal contains one of some words.
 func (r Refused) Says(words ...string) bool {
-	return r.mayNameSetting() && containsAny(r.Words, words...)
+	return r.MayNameSetting() && containsAny(r.Words, words...)
 }
 
 // IsUnknownField reports whether the refusal says that it does not know the field it names.

@@ -32,6 +32,7 @@ type partialCall struct {
 	pieces       int   // number of pieces so far
 	args         strings.Builder
 	object       bracketTracker
+	fields       openFields
 	inconsistent bool // its pieces contradict each other
 
 	last  string // the last piece of the arguments
@@ -42,10 +43,13 @@ type partialCall struct {
 // latest call of its index, or starts another one: some servers give all calls the index 0, or no
 // index at all, and distinguish them only by id.
 func (c *calls) add(p piece) bool {
-	if p.ID == "" && p.Function.Name == "" && p.Function.Arguments == "" {
-		return false
-	}
 	open := c.owner(p)
+	if p.ID == "" && p.Function.Name == "" && p.Function.Arguments == "" {
+		if open != nil {
+			open.fields.add(p.fields)
+		}
+		return open != nil && len(p.fields) > 0
+	}
 	switch {
 	case open == nil:
 	case open.isRepeated(p):
@@ -123,11 +127,12 @@ func (b *partialCall) startsNext(p piece) bool {
 
 // extend adds a piece, and reports whether it added to the id, the name or the arguments.
 func (b *partialCall) extend(p piece) bool {
+	b.fields.add(p.fields)
 	piece := string(p.Function.Arguments)
 	if b.object.closed && piece == b.args.String() {
 		return false // all arguments again, behind their pieces
 	}
-	more := piece != ""
+	more := piece != "" || len(p.fields) > 0
 	if b.id == "" && p.ID != "" {
 		b.id, more = p.ID, true
 	}
@@ -225,7 +230,8 @@ func (b *partialCall) call() (call perdure.ToolCall, parses, ok bool) {
 	}
 	// A replacement must not turn broken text into valid arguments.
 	ok = !b.inconsistent && b.name != "" && (err != nil || text == raw)
-	return perdure.ToolCall{ID: perdure.CallID(b.id), Name: b.name, Arguments: []byte(text)}, err == nil, ok
+	call = perdure.ToolCall{ID: perdure.CallID(b.id), Name: b.name, Arguments: []byte(text), ProviderFields: b.fields.values()}
+	return call, err == nil, ok
 }
 
 // onlyObject returns the one object that arguments hold which do not parse as a whole; empty:

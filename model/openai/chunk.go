@@ -30,7 +30,7 @@ type (
 	delta struct {
 		text, refusal, thinking string
 		calls                   []piece
-		rest                    map[string]json.RawMessage // members that are none of these
+		fields                  fields // members that are none of these
 	}
 )
 
@@ -39,7 +39,7 @@ type piece struct {
 	Index    *int // nil: the server does not number its calls
 	ID       string
 	Function calledPiece
-	rest     map[string]json.RawMessage // members that are none of these
+	fields   fields // members that are none of these; those of the function in one named function
 }
 
 type calledPiece struct {
@@ -171,28 +171,21 @@ func (o object) finish() string {
 	return word
 }
 
-// rest returns the members that are not in known, in valid UTF-8.
-func (o object) rest(known string) map[string]json.RawMessage {
-	var rest map[string]json.RawMessage
+// rest returns the members that have another name and a value; nil: there are none.
+func (o object) rest(own names) fields {
+	var rest fields
 	for name, value := range o.members {
-		if strings.Contains(" "+known+" ", " "+name+" ") || string(value) == "null" {
-			continue
+		if !own.has(name) && string(value) != "null" {
+			rest = withField(rest, name, value)
 		}
-		if rest == nil {
-			rest = map[string]json.RawMessage{}
-		}
-		if o.carried {
-			value = json.RawMessage(strings.ToValidUTF8(decodeBroken(string(value)), "\uFFFD"))
-		}
-		rest[name] = value
 	}
 	return rest
 }
 
 func (o object) delta() delta {
-	d := delta{refusal: o.text("refusal"), rest: o.rest("role content refusal tool_calls function_call")}
+	d := delta{refusal: o.text("refusal"), fields: o.rest(ownFields)}
 	d.text, d.thinking = o.content("content")
-	for _, name := range []string{"reasoning_content", "reasoning", "thinking"} { // some send two of them alike
+	for _, name := range thinkingFields.list() { // some send two of them alike
 		if text, inner := o.content(name); text+inner != "" {
 			d.thinking += text + inner
 			break
@@ -237,11 +230,17 @@ func (o object) content(name string) (text, thinking string) {
 }
 
 func (o object) piece() piece {
-	p := piece{ID: o.text("id"), rest: o.rest("index id type function name arguments")}
+	p := piece{ID: o.text("id"), fields: o.rest(callFields + " " + functionFields)}
 	if index, ok := o.number("index"); ok {
 		p.Index = &index
 	}
-	p.Function = o.object("function").called()
+	function := o.object("function")
+	p.Function = function.called()
+	if rest := function.rest(functionFields); len(rest) > 0 {
+		if text, err := json.Marshal(rest); err == nil {
+			p.fields = withField(p.fields, functionField, text)
+		}
+	}
 	if o.members["function"] == nil { // a call without its envelope
 		p.Function = o.called()
 	}

@@ -23,6 +23,7 @@ type dialect struct {
 	whole     bool   // for a whole answer instead of a stream
 	limit     string // field of the length limit
 	swapped   bool   // limit was learnt
+	messages  serverRules
 }
 
 // adapted returns the dialect that avoids what a refusal names, and false if it names nothing that
@@ -44,7 +45,11 @@ func (d dialect) adapted(r modelwire.Refused, sent body) (dialect, bool) {
 		}
 		d.swapped = true
 	default:
-		return d, false
+		var demand string
+		if r.MayNameSetting() {
+			d.messages, demand = d.messages.adapted(r.Words, sent.Messages)
+		}
+		return d, demand != ""
 	}
 	return d, true
 }
@@ -71,8 +76,8 @@ func (m *Model) learn(d dialect) {
 	m.learnt = d
 	m.mu.Unlock()
 	if isNew {
-		m.log.Warn("the server refused a field of a request and is asked without it from now on", "server", m.host,
-			"stream_options", !d.omitUsage, "stream", !d.whole, "max_tokens_field", d.limit)
+		m.log.Warn("the server refused the form of a request and is asked in another one from now on", "server", m.host,
+			"stream_options", !d.omitUsage, "stream", !d.whole, "max_tokens_field", d.limit, "messages", d.messages.String())
 	}
 }
 
@@ -153,7 +158,7 @@ func (m *Model) answer(ctx context.Context, a *attempt, wait *modelwire.Wait) it
 			return
 		}
 		defer res.Body.Close()
-		s := stream{mask: m.mask, stop: cancel, began: wait.Began}
+		s := stream{mask: m.mask, stop: cancel, began: wait.Began, family: m.family(a.body.Model)}
 		for d := range s.read(res) {
 			if !yield(d) {
 				return

@@ -2,8 +2,8 @@
 // server that offers the same API, such as vLLM, Ollama, llama.cpp, DeepSeek and OpenRouter.
 // [MustNotExist] makes a model for a base URL.
 //
-// The package may import the root package, model, internal/modelwire, and packages without
-// dependencies of their own.
+// The package may import the root package, model, internal/modelhistory, internal/modelwire, and
+// packages without dependencies of their own.
 //
 // The one thing to know: the protocol does not mark the end of a call. The package treats a call
 // as complete in four cases, and counts and drops every other call:
@@ -34,8 +34,11 @@
 //   - Usage is requested with stream_options, and the length limit is max_completion_tokens for
 //     OpenAI and Azure, and max_tokens for all others. A server that refuses one of them teaches
 //     the model to do without.
-//   - Thinking is read from reasoning_content, reasoning, or parts of the content. It has no
-//     signature.
+//   - Thinking is read from reasoning_content, reasoning, thinking, or parts of the content. Fields
+//     that the protocol does not have, and thinking under the name that it had, go back to the same
+//     server and kind of model, and to no other.
+//   - Servers refuse different histories. internal/modelhistory follows the strictest of each kind.
+//     What only one server demands, and another would refuse, is learned from its refusal.
 //   - Arguments that contain half of a character are not text. They are kept with an escape in its
 //     place, and do not parse.
 //   - Nothing in the protocol bounds an answer. More than 64 MiB, 16 MiB in one event, or 1,000

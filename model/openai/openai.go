@@ -15,6 +15,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/egress"
+	"github.com/perdure/perdure/internal/modelhistory"
 	"github.com/perdure/perdure/internal/modelwire"
 	"github.com/perdure/perdure/internal/providertools"
 	"github.com/perdure/perdure/internal/redact"
@@ -124,6 +125,11 @@ func New(cfg Config) (*Model, error) {
 	// A redirect would lose the request body, or send the key to another server.
 	m.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return m, nil
+}
+
+// family returns the family of the model with a name.
+func (m *Model) family(name string) string {
+	return modelhistory.Family("chat_completions", m.cfg.BaseURL, name)
 }
 
 // baseURLProblem returns what is wrong with a base URL, or "".

@@ -73,7 +73,8 @@ func (m *Model) post(ctx context.Context, b body) (res *http.Response, refused *
 }
 
 func (m *Model) body(req model.Request, d dialect) body {
-	b := body{Model: cmp.Or(req.Model, m.cfg.Name), Messages: messagesOf(req), Stream: !d.whole}
+	b := body{Model: cmp.Or(req.Model, m.cfg.Name), Stream: !d.whole}
+	b.Messages = messagesOf(req, m.family(b.Model), d.messages)
 	if b.Stream && !d.omitUsage {
 		b.StreamOptions = &streamOptions{IncludeUsage: true}
 	}

@@ -45,9 +45,13 @@ type stream struct {
 	// stopped says that stop was called because nothing came after the finish for usageWait.
 	stopped atomic.Bool
 	began   func() // called with the first content
+	// family is the family of the model, for the state that it wants back.
+	family string
 
 	text, thinking charBuffer
 	calls          calls
+	fields         openFields // of the answer
+	thinkingAs     []string   // the fields in which thinking arrived
 	usage          perdure.Usage
 	model          string // the answering model
 	hasContent     bool   // text, thinking or a call has arrived
@@ -193,7 +197,7 @@ func (s *stream) addChunk(c chunk, text []byte) *model.Delta {
 			continue
 		}
 		if choice.isMessage {
-			s.isMessage = true
+			s.isMessage, s.fields = true, openFields{}
 			choice.delta.text = strings.TrimPrefix(choice.delta.text, s.said.String())
 		}
 		content := s.addDelta(choice.delta, &d)
@@ -203,7 +207,7 @@ func (s *stream) addChunk(c chunk, text []byte) *model.Delta {
 		if choice.finish != "" && s.finish == "" {
 			s.finish, s.finishedBy = choice.finish, bytes.Clone(text)
 		}
-		isNew = isNew || content
+		isNew = s.addFields(choice.delta.fields) || content || isNew
 	}
 	d.Usage = s.count(c.usage)
 	if !isNew && d.Text == "" && d.Thinking == "" && d.Usage == nil {
@@ -272,7 +276,7 @@ func (s *stream) end() ([]model.Delta, error) {
 	if finish == model.FinishStop && len(s.calls.started) > 0 {
 		finish = model.FinishCalls
 	}
-	d := model.Delta{Finish: finish}
+	d := model.Delta{Finish: finish, State: s.state()}
 	if s.usage != (perdure.Usage{}) {
 		d.Usage = &s.usage
 	}

@@ -11,8 +11,12 @@ import (
 	"github.com/perdure/perdure/model"
 )
 
-// imagesMark is the adapter's mark for images of results, which the protocol has no field for.
-const imagesMark = "Images of the result of call "
+// Texts of the adapter that are not part of the conversation: the mark for images of results, which
+// the protocol has no field for, and the answer between results and what the user says next.
+const (
+	imagesMark = "Images of the result of call "
+	bridgeText = "I have read these results."
+)
 
 // The request of the protocol, as far as it is checked.
 type (
@@ -70,6 +74,7 @@ type checkedRequest struct {
 	request   model.Request
 	usage     bool // usage was requested
 	openCalls []string
+	lastRole  string // of the message before
 }
 
 // read checks a body and rebuilds the request.
@@ -135,6 +140,9 @@ func (q *checkedRequest) message(i int, m message) error {
 			return err
 		}
 	}
+	if err := q.checkOrder(i, m); err != nil {
+		return err
+	}
 	parts, err := partsOf(m.Content)
 	if err != nil {
 		return refuse("Invalid content in 'messages[%d]': %v", i, err)
@@ -154,6 +162,24 @@ func (q *checkedRequest) message(i int, m message) error {
 		return q.result(i, m.ToolCallID, textOf(parts))
 	}
 	return refuse("Invalid value: '%s'. Supported values are: 'system', 'assistant', 'user', 'tool', and 'developer'.", m.Role)
+}
+
+// checkOrder checks that roles alternate, as Mistral and the chat templates of many models demand,
+// and that the content is not missing, as llama.cpp demands.
+func (q *checkedRequest) checkOrder(i int, m message) error {
+	last := q.lastRole
+	q.lastRole = m.Role
+	switch {
+	case m.Content == nil:
+		return refuse("Invalid 'messages[%d].content': Field required", i)
+	case i > 0 && m.Role == "system":
+		return refuse("messages[%d]: System message must be at the beginning.", i)
+	case m.Role != "tool" && m.Role == last:
+		return refuse("messages[%d]: conversation roles must alternate user/assistant/user/assistant/...", i)
+	case m.Role == "user" && last == "tool":
+		return refuse("messages[%d]: Unexpected role 'user' after role 'tool'", i)
+	}
+	return nil
 }
 
 // checkComplete returns an error if a call has no result yet.
@@ -200,47 +226,60 @@ func partsOf(content json.RawMessage) ([]perdure.Part, error) {
 
 func textOf(parts []perdure.Part) string { return perdure.Message{Parts: parts}.Text() }
 
-// user adds a message of a user, a notification, or the images of results.
+// user adds a message of a user, notifications, and the images of results, which one message may
+// contain in another order: the images, the user's content, the notifications.
 func (q *checkedRequest) user(parts []perdure.Part) error {
-	first := parts[0].Text
-	if strings.HasPrefix(first, imagesMark) && len(parts) > 1 && parts[1].Image != nil {
-		return q.images(parts)
-	}
-	m := perdure.Message{Role: perdure.RoleUser, Parts: parts}
-	if rest, ok := strings.CutPrefix(first, model.NotificationMark); ok {
-		m.Role = perdure.RoleNotification
-		parts[0].Text = strings.TrimPrefix(rest, "\n")
-		if parts[0].Text == "" {
-			m.Parts = parts[1:]
+	var said perdure.Message
+	var notes []string
+	var into *perdure.ToolResult
+	for _, p := range parts {
+		id, isMark := strings.CutPrefix(p.Text, imagesMark)
+		switch {
+		case isMark && strings.HasSuffix(id, ":"):
+			if into = q.resultOf(strings.TrimSuffix(id, ":")); into == nil {
+				return refuse("there are images for a result of call %q, but no such result", id)
+			}
+			continue
+		case p.Image != nil && into != nil:
+			into.Images = append(into.Images, *p.Image)
+			continue
+		case p.Image != nil:
+			said.Parts = append(said.Parts, p)
+			continue
 		}
+		into = nil
+		texts := strings.Split("\n\n"+p.Text, "\n\n"+model.NotificationMark+"\n")
+		if text := strings.TrimPrefix(texts[0], "\n\n"); text != "" {
+			said.Parts = append(said.Parts, perdure.Part{Type: perdure.PartText, Text: text})
+		}
+		notes = append(notes, texts[1:]...)
 	}
-	q.request.Messages = append(q.request.Messages, m)
+	if len(said.Parts) > 0 {
+		said.Role = perdure.RoleUser
+		q.request.Messages = append(q.request.Messages, said)
+	}
+	for _, note := range notes {
+		m := perdure.Text(note)
+		m.Role = perdure.RoleNotification
+		q.request.Messages = append(q.request.Messages, m)
+	}
 	return nil
 }
 
-// images adds images to their results.
-func (q *checkedRequest) images(parts []perdure.Part) error {
-	var into *perdure.ToolResult
-	for _, p := range parts {
-		if p.Image != nil && into != nil {
-			into.Images = append(into.Images, *p.Image)
-			continue
-		}
-		id := strings.TrimSuffix(strings.TrimPrefix(p.Text, imagesMark), ":")
-		into = nil
-		for _, m := range q.request.Messages {
-			if r := m.Parts[0].Result; r != nil && string(r.CallID) == id {
-				into = r
-			}
-		}
-		if into == nil {
-			return refuse("there are images for a result of call %q, but no such result", id)
+// resultOf returns the result of a call, or nil.
+func (q *checkedRequest) resultOf(id string) *perdure.ToolResult {
+	for _, m := range q.request.Messages {
+		if r := m.Parts[0].Result; r != nil && string(r.CallID) == id {
+			return r
 		}
 	}
 	return nil
 }
 
 func (q *checkedRequest) assistant(i int, parts []perdure.Part, calls []call) error {
+	if len(calls) == 0 && textOf(parts) == bridgeText {
+		return nil
+	}
 	for n, c := range calls {
 		at := fmt.Sprintf("messages[%d].tool_calls[%d]", i, n)
 		switch {
@@ -252,8 +291,8 @@ func (q *checkedRequest) assistant(i int, parts []perdure.Part, calls []call) er
 			return refuse("Invalid value: '%s.type'. Supported values are: 'function'.", at)
 		case !goodName(c.Function.Name):
 			return refuse("Invalid '%s.function.name': string does not match pattern.", at)
-		case c.Function.Arguments == nil || !json.Valid([]byte(*c.Function.Arguments)):
-			return refuse("Invalid '%s.function.arguments': expected a string of JSON.", at)
+		case c.Function.Arguments == nil || !json.Valid([]byte(*c.Function.Arguments)) || !strings.HasPrefix(*c.Function.Arguments, "{"):
+			return refuse("Invalid '%s.function.arguments': expected a string with a JSON object.", at)
 		}
 		q.openCalls = append(q.openCalls, c.ID)
 		parts = append(parts, perdure.Part{Type: perdure.PartToolCall, Call: &perdure.ToolCall{
