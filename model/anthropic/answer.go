@@ -23,8 +23,9 @@ type answer struct {
 	hasText    bool // text has arrived
 	blocks     map[int64]*block
 	opened     int      // blocks so far
-	thinking   int      // closed thinking blocks, including redacted ones
-	signature  string   // signature of the thinking block at the start
+	family     string   // of the model, for the state that it wants back
+	thinking   []*block // closed thinking blocks, including redacted ones
+	text       int      // bytes of text so far
 	calls      []*block // in the order in which they started
 	latest     *block   // the block that started last
 	usage      *perdure.Usage
@@ -33,7 +34,9 @@ type answer struct {
 	isOurs     bool   // an event of the protocol has arrived
 }
 
-func newAnswer(began func()) *answer { return &answer{began: began, blocks: map[int64]*block{}} }
+func newAnswer(began func(), family string) *answer {
+	return &answer{began: began, family: family, blocks: map[int64]*block{}}
+}
 
 // read returns the deltas of one step of a stream. The last delta of an answer has Finish set. An
 // error is an *model.Error or a refusal.
@@ -179,6 +182,7 @@ func (a *answer) open(index int64, start sdk.ContentBlockStartEventContentBlockU
 		}
 	}
 	b := newBlock(start, a.opened == 0)
+	b.textBefore, b.callsBefore = a.text, len(a.calls)
 	a.blocks[index], a.latest = b, b
 	a.opened++
 	switch b.kind {
@@ -252,7 +256,7 @@ func (a *answer) pieceDelta(b *block, piece string) []model.Delta {
 		a.hasText = a.hasText || b.kind == kindText
 		a.note()
 	}
-	return contentDelta(b.kind, b.runes.add(piece))
+	return a.content(b, b.runes.add(piece))
 }
 
 // note records that content has arrived.
@@ -263,13 +267,16 @@ func (a *answer) note() {
 	}
 }
 
-func contentDelta(kind, text string) []model.Delta {
+// content returns the delta for complete characters of text or thinking.
+func (a *answer) content(b *block, text string) []model.Delta {
 	switch {
 	case text == "":
 		return nil
-	case kind == kindThinking:
+	case b.kind == kindThinking:
+		b.thinking.WriteString(text)
 		return []model.Delta{{Thinking: text}}
 	}
+	a.text += len(text)
 	return []model.Delta{{Text: text}}
 }
 
@@ -282,15 +289,12 @@ func (a *answer) close(index int64) []model.Delta {
 	b.closed = true
 	switch b.kind {
 	case kindRedacted:
-		a.thinking++
+		a.thinking = append(a.thinking, b)
 	case kindThinking:
-		a.thinking++
-		if b.first {
-			a.signature = valid(b.signature.String())
-		}
-		return contentDelta(b.kind, b.runes.end())
+		a.thinking = append(a.thinking, b)
+		return a.content(b, b.runes.end())
 	case kindText:
-		return contentDelta(b.kind, b.runes.end())
+		return a.content(b, b.runes.end())
 	}
 	return nil
 }
@@ -374,14 +378,18 @@ func (a *answer) finish() ([]model.Delta, error) {
 	var deltas []model.Delta
 	for _, b := range a.blocks { // at most one has text that waits for the rest of a character
 		if !b.closed && (b.kind == kindText || b.kind == kindThinking) {
-			deltas = append(deltas, contentDelta(b.kind, b.runes.end())...)
+			deltas = append(deltas, a.content(b, b.runes.end())...)
+			if b.kind == kindThinking {
+				a.thinking = append(a.thinking, b)
+			}
 		}
 	}
 	deltas = append(deltas, a.settle(how)...)
-	if a.signature != "" && a.thinking == 1 {
-		deltas = append(deltas, model.Delta{Signature: a.signature})
+	signature, state := a.state()
+	if signature != "" {
+		deltas = append(deltas, model.Delta{Signature: signature})
 	}
-	return append(deltas, model.Delta{Finish: finish}), nil
+	return append(deltas, model.Delta{State: state, Finish: finish}), nil
 }
 
 // isWhole reports whether the answer has text or calls, and each call certainly has all of its

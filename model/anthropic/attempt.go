@@ -176,7 +176,7 @@ func (m *Model) answer(ctx context.Context, req model.Request, a *attempt, wait 
 			return
 		}
 		defer received.Body.Close()
-		got := newAnswer(wait.Began)
+		got := newAnswer(wait.Began, m.family(a.name))
 		ended, left := m.read(got, received.Response, release, yield)
 		if ended == nil || left {
 			return

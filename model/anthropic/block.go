@@ -27,7 +27,12 @@ type block struct {
 	first     bool // it is the first block of the answer
 	closed    bool
 	runes     charBuffer // of text and thinking
+	thinking  strings.Builder
 	signature strings.Builder
+
+	start       string // the JSON of its start event
+	textBefore  int    // bytes of the answer's text in front of it
+	callsBefore int    // calls in front of it
 
 	id, name      string          // of a call
 	hasBrokenChar bool            // a piece of its arguments had a broken character, which the SDK replaced
@@ -36,7 +41,7 @@ type block struct {
 }
 
 func newBlock(start sdk.ContentBlockStartEventContentBlockUnion, first bool) *block {
-	b := &block{kind: start.Type, first: first, id: valid(start.ID), name: valid(start.Name)}
+	b := &block{kind: start.Type, first: first, start: start.RawJSON(), id: valid(start.ID), name: valid(start.Name)}
 	b.signature.WriteString(start.Signature)
 	if b.kind == kindToolUse {
 		b.initial = start.JSON.Input.Raw()
@@ -76,7 +81,9 @@ func (b *block) call() (call *perdure.ToolCall, parses, whole bool) {
 		return nil, false, false
 	}
 	whole = parses && canonical[0] == '{' && (input != "" || string(canonical) != "{}")
-	return &perdure.ToolCall{ID: perdure.CallID(b.id), Name: b.name, Arguments: json.RawMessage(args)}, parses, whole
+	return &perdure.ToolCall{
+		ID: perdure.CallID(b.id), Name: b.name, Arguments: json.RawMessage(args), ProviderFields: b.otherFields(),
+	}, parses, whole
 }
 
 // escapeBroken returns arguments as valid UTF-8. A byte that belongs to no character becomes \xff,

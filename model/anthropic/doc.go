@@ -1,8 +1,8 @@
 // Package anthropic calls models through the streaming Anthropic Messages API, at
 // api.anthropic.com or at another server with the same API.
 //
-// The package may import the root package, model, internal/modelwire, packages without
-// dependencies of their own, and the provider's SDK.
+// The package may import the root package, model, internal/modelhistory, internal/modelwire,
+// packages without dependencies of their own, and the provider's SDK.
 //
 // The one thing to know: one Stream is one request, unless the server refuses it because of
 // something that can be left out, and only [Config] decides where it goes and
@@ -10,22 +10,19 @@
 // redirects are not followed, because they would take the key along.
 //
 //	system, tools ─▶ marked for the provider's prompt cache
-//	transcript    ─▶ alternating turns of user and assistant, results first
+//	transcript    ─▶ turns of user and assistant, results first
 //	events        ─▶ answer: blocks by index; at the end the calls whose blocks are closed, even if their
 //	                 arguments do not parse; of a broken stream only the calls that parse
 //	other answers ─▶ *model.Error with the provider's text, without the key
 //
 // The protocol leaves these gaps, which are handled as follows:
 //
-//   - A conversation must start and end with a user's turn. If the transcript starts with the agent
-//     or is empty, a short text is put first. If it ends with the agent, "Continue." is added, so
-//     that the provider does not take the last message for the beginning of the next one. An agent
-//     message without text and calls is left out.
-//   - A notification is a user's text behind model.NotificationMark.
-//   - A message of ours can store one signed thinking block at its start. An answer with several
-//     thinking blocks, with a redacted one, or with one after other content keeps its thinking but
-//     no signature. Thinking without a signature is not sent back. A step whose tool calls have
-//     none continues without thinking, as the provider requires.
+//   - The turns of the conversation are those of internal/modelhistory.
+//   - A message stores one signed thinking block at its start as thinking and signature. Any
+//     other thinking is stored block by block, with its place, and goes back to the same server
+//     and kind of model only. Thinking without a signature does not go back to Claude models,
+//     which refuse it. A step whose tool calls have no thinking continues without it, as the
+//     provider requires.
 //   - Repeated events are recognised by block indexes. A repeated piece of text cannot be
 //     recognised.
 //   - Nothing in the protocol bounds an answer. More than 32 MiB, 16 MiB in one event, or 1,000

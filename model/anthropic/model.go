@@ -13,6 +13,7 @@ import (
 	"github.com/anthropics/anthropic-sdk-go/option"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/modelhistory"
 	"github.com/perdure/perdure/internal/modelwire"
 	"github.com/perdure/perdure/internal/providertools"
 	"github.com/perdure/perdure/internal/redact"
@@ -104,6 +105,11 @@ func New(cfg Config) (*Model, error) {
 	}
 	m.messages = sdk.NewMessageService(options...)
 	return m, nil
+}
+
+// family returns the family of the model with a name.
+func (m *Model) family(name string) string {
+	return modelhistory.Family("messages", m.cfg.BaseURL, name)
 }
 
 // Stream implements model.Model. It is one request, unless the server refuses it because of a

@@ -29,7 +29,7 @@ func (m *Model) request(req model.Request) (sdk.MessageNewParams, []option.Reque
 		return sdk.MessageNewParams{}, nil, err
 	}
 	params := sdk.MessageNewParams{
-		Model: name, MaxTokens: m.maxTokensOf(name, cmp.Or(req.MaxTokens, m.cfg.MaxTokens)), Messages: turns(req.Messages, name), Tools: tools,
+		Model: name, MaxTokens: m.maxTokensOf(name, cmp.Or(req.MaxTokens, m.cfg.MaxTokens)), Messages: turns(req.Messages, name, m.family(name)), Tools: tools,
 	}
 	if text := strings.TrimSpace(valid(req.Prefix)); text != "" {
 		params.Messages = append(params.Messages, sdk.NewAssistantMessage(sdk.NewTextBlock(strings.TrimRight(valid(req.Prefix), " \t\r\n"))))

@@ -2,76 +2,38 @@ package anthropic
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"regexp"
-	"slices"
 	"strings"
-	"sync"
 
 	sdk "github.com/anthropics/anthropic-sdk-go"
 	"github.com/anthropics/anthropic-sdk-go/packages/param"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/internal/strictjson"
-	"github.com/perdure/perdure/model"
+	"github.com/perdure/perdure/internal/modelhistory"
 )
 
-// Texts for a user's turn that the API requires and the transcript does not have.
-const (
-	openingText  = "(The conversation begins here.)"
-	continueText = "Continue."
-)
+// maxOtherID is the longest id of a call that is not substituted, unless the provider gave it.
+const maxOtherID = 64
 
-// turns makes alternating turns of user and assistant; the first and the last are the user's. name
-// is the requested model.
-func turns(transcript []perdure.Message, name string) []sdk.MessageParam {
-	var all []sdk.MessageParam
-	add := func(role sdk.MessageParamRole, blocks []sdk.ContentBlockParamUnion) {
-		if len(blocks) == 0 {
-			return
-		}
-		if n := len(all); n > 0 && all[n-1].Role == role {
-			all[n-1].Content = append(all[n-1].Content, blocks...)
-			return
-		}
-		all = append(all, sdk.MessageParam{Role: role, Content: blocks})
+// turns writes the turns of a conversation for the model with a name, of a family.
+func turns(transcript []perdure.Message, name, family string) []sdk.MessageParam {
+	rules := modelhistory.Rules{
+		Family:  family,
+		OwnID:   func(id string) bool { return modelhistory.IsPlainID(id, len(id)) },
+		OtherID: func(id string) bool { return modelhistory.IsPlainID(id, maxOtherID) },
 	}
-	for _, m := range transcript {
-		if m.Role == perdure.RoleAgent {
-			blocks := agentBlocks(m, name)
-			if len(blocks) > 0 && len(all) == 0 {
-				add(sdk.MessageParamRoleUser, []sdk.ContentBlockParamUnion{sdk.NewTextBlock(openingText)})
-			}
-			add(sdk.MessageParamRoleAssistant, blocks)
+	var all []sdk.MessageParam
+	for _, turn := range modelhistory.Turns(transcript, rules) {
+		if !turn.Agent {
+			all = append(all, sdk.NewUserMessage(userBlocks(turn)...))
 			continue
 		}
-		add(sdk.MessageParamRoleUser, userBlocks(m))
-	}
-	switch n := len(all); {
-	case n == 0:
-		add(sdk.MessageParamRoleUser, []sdk.ContentBlockParamUnion{sdk.NewTextBlock(openingText)})
-	case all[n-1].Role == sdk.MessageParamRoleAssistant:
-		add(sdk.MessageParamRoleUser, []sdk.ContentBlockParamUnion{sdk.NewTextBlock(continueText)})
-	}
-	for _, turn := range all {
-		resultsFirst(turn.Content)
+		var blocks []sdk.ContentBlockParamUnion
+		for _, a := range turn.Answers {
+			blocks = append(blocks, answerBlocks(a, name)...)
+		}
+		all = append(all, sdk.NewAssistantMessage(blocks...))
 	}
 	return all
-}
-
-// resultsFirst moves the results of a step before other blocks, as the API requires.
-func resultsFirst(blocks []sdk.ContentBlockParamUnion) {
-	rank := func(b sdk.ContentBlockParamUnion) int {
-		if b.OfToolResult != nil {
-			return 0
-		}
-		return 1
-	}
-	if slices.ContainsFunc(blocks, func(b sdk.ContentBlockParamUnion) bool { return b.OfToolResult != nil }) {
-		slices.SortStableFunc(blocks, func(a, b sdk.ContentBlockParamUnion) int { return rank(a) - rank(b) })
-	}
 }
 
 // mayThink reports whether the provider accepts these turns with thinking enabled. If the last turn
@@ -84,45 +46,19 @@ func mayThink(turns []sdk.MessageParam) bool {
 	return turns[n-2].Content[0].OfThinking != nil
 }
 
-// agentBlocks translates an agent message; empty: it has nothing to send.
-func agentBlocks(m perdure.Message, name string) []sdk.ContentBlockParamUnion {
+// userBlocks writes a turn of the user: the results first, as the API requires.
+func userBlocks(turn modelhistory.Turn) []sdk.ContentBlockParamUnion {
 	var blocks []sdk.ContentBlockParamUnion
-	for _, p := range m.Parts {
-		switch {
-		case p.Type == perdure.PartText:
-			blocks = append(blocks, textBlock(p.Text)...)
-		case p.Type == perdure.PartToolCall && p.Call != nil:
-			blocks = append(blocks, sdk.NewToolUseBlock(wireID(p.Call.ID), inputOf(p.Call.Arguments), wireName(p.Call.Name)))
-		}
+	for _, r := range turn.Results {
+		blocks = append(blocks, sdk.ContentBlockParamUnion{OfToolResult: resultBlock(r)})
 	}
-	if len(blocks) == 0 || m.Thinking == "" || m.Signature == "" || foreignSignature(m.Model, name) {
-		return blocks
-	}
-	return slices.Insert(blocks, 0, sdk.NewThinkingBlock(m.Signature, m.Thinking))
-}
-
-// foreignSignature reports whether a signature certainly comes from another provider, because this
-// one would refuse it. Model names only tell that if a model of the provider itself is requested; a
-// proxy may use any names.
-func foreignSignature(answered, asked string) bool {
-	return answered != "" && strings.HasPrefix(asked, "claude-") && !strings.HasPrefix(answered, "claude-")
-}
-
-// userBlocks translates a message of a user, a tool or the runtime.
-func userBlocks(m perdure.Message) []sdk.ContentBlockParamUnion {
-	var blocks []sdk.ContentBlockParamUnion
-	for _, p := range m.Parts {
-		switch {
-		case p.Type == perdure.PartToolResult && p.Result != nil:
-			blocks = append(blocks, sdk.ContentBlockParamUnion{OfToolResult: resultBlock(*p.Result)})
-		case p.Type == perdure.PartImage && p.Image != nil:
-			image, text := imageBlock(*p.Image)
-			blocks = append(blocks, sdk.ContentBlockParamUnion{OfImage: image, OfText: text})
-		case p.Type == perdure.PartText && m.Role == perdure.RoleNotification && strings.TrimSpace(p.Text) != "":
-			blocks = append(blocks, textBlock(model.NotificationMark+"\n"+p.Text)...)
-		case p.Type == perdure.PartText:
-			blocks = append(blocks, textBlock(p.Text)...)
+	for _, c := range turn.Content {
+		if c.Image == nil {
+			blocks = append(blocks, textBlock(c.Text)...)
+			continue
 		}
+		image, text := imageBlock(*c.Image)
+		blocks = append(blocks, sdk.ContentBlockParamUnion{OfImage: image, OfText: text})
 	}
 	return blocks
 }
@@ -136,8 +72,8 @@ func textBlock(text string) []sdk.ContentBlockParamUnion {
 }
 
 // resultBlock translates the result of a call. Its text is the JSON of the result.
-func resultBlock(r perdure.ToolResult) *sdk.ToolResultBlockParam {
-	own := &sdk.ToolResultBlockParam{ToolUseID: wireID(r.CallID)}
+func resultBlock(r modelhistory.Result) *sdk.ToolResultBlockParam {
+	own := &sdk.ToolResultBlockParam{ToolUseID: r.ID}
 	if r.IsError() && len(r.Images) == 0 { // the API allows only text in an error; the text says that it is one
 		own.IsError = param.NewOpt(true)
 	}
@@ -164,48 +100,4 @@ func imageBlock(i perdure.Image) (*sdk.ImageBlockParam, *sdk.TextBlockParam) {
 	}
 	return nil, &sdk.TextBlockParam{Text: "(An image of type " + valid(i.MediaType) + " was here. " +
 		"Only JPEG, PNG, GIF and WebP can be shown.)"}
-}
-
-// inputOf returns arguments as the object that the API requires. Arguments that are not an object
-// were refused before the call ran; they are wrapped in an object.
-func inputOf(args json.RawMessage) json.RawMessage {
-	if _, err := strictjson.Canonical(args); err != nil {
-		quoted, _ := json.Marshal(string(args)) // a string always encodes
-		return json.RawMessage(`{"arguments":` + string(quoted) + `}`)
-	}
-	switch {
-	case isObject(args):
-		return args
-	case len(args) > 0 && json.Valid(args):
-		return json.RawMessage(`{"arguments":` + string(args) + `}`)
-	}
-	return json.RawMessage("{}")
-}
-
-var wirePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9_-]+$`) })
-
-// wireID returns the id for a call in requests: its own, or a stable substitute if the API does not
-// accept it.
-func wireID(id perdure.CallID) string {
-	if wirePattern().MatchString(string(id)) {
-		return string(id)
-	}
-	sum := sha256.Sum256([]byte(id))
-	return "call_" + hex.EncodeToString(sum[:16])
-}
-
-const maxWireName = 128
-
-// wireName returns a called tool's name in a form that the API accepts.
-func wireName(name string) string {
-	own := strings.Map(func(r rune) rune {
-		if wirePattern().MatchString(string(r)) {
-			return r
-		}
-		return '_'
-	}, name)
-	if own == "" {
-		return "_"
-	}
-	return own[:min(len(own), maxWireName)]
 }
