@@ -34,10 +34,12 @@ func TestForeignSchemas(t *testing.T) {
 		"no type at the root":        {`{"properties":{"q":{"type":"string"}}}`, `{"q":"a"}`, `{"q":1}`, `"type":"object"`},
 		"an unknown type":            {`{"type":"object","properties":{"q":{"type":"text"},"n":{"type":"number"}}}`, `{"q":1}`, `{"n":"x"}`, `"text"`},
 		"required is true (draft 3)": {`{"type":"object","properties":{"q":{"type":"string","required":true}}}`, `{}`, `{"q":1}`, `"q"`},
-		"nullable":                   {`{"type":"object","properties":{"q":{"type":"string","nullable":true}}}`, `{"q":null}`, `{"q":1}`, `"nullable"`},
-		"null among the values":      {`{"type":"object","properties":{"q":{"enum":["a",null]}}}`, `{"q":null}`, `{"q":"b"}`, `null`},
-		"an empty list of required":  {`{"$schema":"http://json-schema.org/draft-04/schema#","type":"object","required":[],"properties":{"q":{"type":"string"}}}`, `{}`, `{"q":1}`, `"q"`},
-		"properties is null":         {`{"type":"object","properties":null,"required":["q"]}`, `{"q":1}`, `{}`, `"required"`},
+		"required with a default (confluentinc/mcp-confluent#482)": {
+			`{"type":"object","properties":{"q":{"type":"string","default":"x"}},"required":["q"],"additionalProperties":false}`, `{}`, `{"q":1}`, `"required"`},
+		"nullable":                  {`{"type":"object","properties":{"q":{"type":"string","nullable":true}}}`, `{"q":null}`, `{"q":1}`, `"nullable"`},
+		"null among the values":     {`{"type":"object","properties":{"q":{"enum":["a",null]}}}`, `{"q":null}`, `{"q":"b"}`, `null`},
+		"an empty list of required": {`{"$schema":"http://json-schema.org/draft-04/schema#","type":"object","required":[],"properties":{"q":{"type":"string"}}}`, `{}`, `{"q":1}`, `"q"`},
+		"properties is null":        {`{"type":"object","properties":null,"required":["q"]}`, `{"q":1}`, `{}`, `"required"`},
 		"draft 7 with a reference beside words": {
 			`{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"q":{"$ref":"#/definitions/q","maxLength":1}},"definitions":{"q":{"type":"string"}}}`,
 			`{"q":"long"}`, `{"q":1}`, `"maxLength"`},

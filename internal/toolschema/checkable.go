@@ -173,7 +173,7 @@ func (p *part) keyword(keyword string) {
 	case kindBound:
 		p.bound(keyword)
 	case kindWords:
-		p.out[keyword], _ = wordsOf(value)
+		p.required(value)
 	case kindTypes:
 		names, _ := typesOf(value)
 		p.out[keyword] = names
@@ -201,6 +201,23 @@ func (p *part) keyword(keyword string) {
 		p.named(keyword)
 	case kindSchema:
 		p.single(keyword)
+	}
+}
+
+// required reduces the list of required properties. A property with a default may be missing, since
+// the server fills it in: generators that describe arguments as they are after that list it too.
+func (p *part) required(value any) {
+	names, _ := wordsOf(value)
+	properties, _ := p.in["properties"].(map[string]any)
+	needed := slices.DeleteFunc(slices.Clone(names), func(name any) bool {
+		word, _ := name.(string)
+		property, _ := properties[word].(map[string]any)
+		_, filled := property["default"]
+		return filled
+	})
+	p.whole = p.whole && len(needed) == len(names)
+	if len(needed) > 0 || len(names) == 0 {
+		p.out["required"] = needed
 	}
 }
 

@@ -57,6 +57,14 @@ func TestCheckable(t *testing.T) {
 			`{"type":"object","properties":{"q":{"type":"string"}},"required":null}`,
 			`{"properties":{"q":{"type":["string"]}},"type":"object"}`, "/required",
 		},
+		"required with a default (confluentinc/mcp-confluent#482)": {
+			`{"type":"object","properties":{"scale":{"type":"string","default":"css"},"q":{"type":"string"}},"required":["q","scale"]}`,
+			`{"properties":{"q":{"type":["string"]},"scale":{"type":["string"]}},"required":["q"],"type":"object"}`, "",
+		},
+		"required with a default in a list (latitude-dev/latitude-llm#4615)": {
+			`{"type":"object","properties":{"topics":{"type":"array","items":{"type":"object","properties":{"start":{"default":"latest"}},"required":["start"]}}}}`,
+			`{"properties":{"topics":{"items":{"properties":{"start":{}},"type":["object"]},"type":["array"]}},"type":"object"}`, "",
+		},
 		"required among the properties (mastra-ai/mastra#23731)": {
 			`{"type":"object","properties":{"coin":{"type":"string"},"required":["coin"]},"additionalProperties":false}`,
 			`{"additionalProperties":false,"properties":{"coin":{"type":["string"]},"required":true},"type":"object"}`, "/properties/required",
