@@ -24,7 +24,7 @@ const redact = "internal/redact"
 
 // importTable returns the import table.
 func importTable() []importRow {
-	return slices.Concat(innerPackages(), storyPackages(), outerPackages())
+	return slices.Concat(innerPackages(), leafPackages(), storyPackages(), outerPackages())
 }
 
 // innerPackages returns the rows of nouns, ports and their implementations.
@@ -76,8 +76,12 @@ func innerPackages() []importRow {
 		{"tool/session", ". budget tool"},
 		{"tool/mcptool", ". tool" + leaves},
 		{"tool/tooltest", ". tool tool/background engine engine/local store store/memory store/faulty model model/scripted"},
+	}
+}
 
-		// leaves, and packages that execute commands
+// leafPackages returns the rows of leaves, and of packages that execute commands.
+func leafPackages() []importRow {
+	return []importRow{
 		{"internal/supervise", ". internal/sandbox"},
 		{"internal/sandbox", ""},
 		{"internal/supervise/supervisetest", "internal/supervise"},
