@@ -104,7 +104,7 @@ func TestLostSession(t *testing.T) {
 		kind, body   string // %s: the id of the request
 	}{
 		{"no id", "punkpeye/mcp-remote#106", 404, "application/json", `{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}`},
-		{"an id", "try.py 1-restart-404-id", 404, "application/json", `{"jsonrpc":"2.0","id":%s,"error":{"code":-32001,"message":"unknown session"}}`},
+		{"an id", "several reports", 404, "application/json", `{"jsonrpc":"2.0","id":%s,"error":{"code":-32001,"message":"unknown session"}}`},
 		{"a text", "modelcontextprotocol/rust-sdk#733", 404, "text/plain", "Session not found"},
 		{"nothing", "modelcontextprotocol/python-sdk#1676", 404, "", ""},
 		{"a bad request", "samanhappy/mcphub#405", 400, "application/json", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}`},
@@ -214,7 +214,7 @@ func TestNoiseBesideAnAnswer(t *testing.T) {
 		{"a type of a page", "", "text/html", answer},
 		{"an answer to another request first", "", sse, "data: {\"jsonrpc\":\"2.0\",\"id\":99,\"result\":{}}\n\ndata: " + answer + "\n\n"},
 		{"NaN beside it", "PrefectHQ/fastmcp#5150", js, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"done"}],"structuredContent":{"x":NaN}}}`},
-		{"an unknown block beside it", "try.py 15", sse, `data: {"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"chart"},{"type":"text","text":"done"}]}}` + "\n\n"},
+		{"an unknown block beside it", "several reports", sse, `data: {"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"chart"},{"type":"text","text":"done"}]}}` + "\n\n"},
 		{"cut off", "", js, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"done`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -356,15 +356,15 @@ func TestListeningStreamIsOptional(t *testing.T) {
 func TestNoiseOnStdio(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, source, first, onCall string }{
-		{"a byte order mark", "try.py 16", `printf '\357\273\277'`, saysDone},
+		{"a byte order mark", "several reports", `printf '\357\273\277'`, saysDone},
 		{"a banner", "microsoft/azure-devops-mcp#147", `echo 'Azure DevOps MCP Server version : 1.0.0'; echo`, saysDone},
 		{"a prefix without its end of line", "hurttlocker/o8#1541", `printf '[db] Connected to /tmp/x '`, `printf '[call] {x} '; ` + saysDone},
 		{"carriage returns", "", `printf '\r\n\r\n'`, `printf '%s\r\n' '{"jsonrpc":"2.0","id":"'$id'","result":{"content":[{"type":"text","text":"done"}]}}'`},
 		{"NaN", "XBP-Europe/sagemath-mcp#66", ":", `say '{"jsonrpc":"2.0","id":"'$id'","result":{"content":[{"type":"text","text":"done"}],"structuredContent":{"x":NaN}}}'`},
-		{"half a surrogate pair", "try.py 13", ":", `printf '%s\n' '{"jsonrpc":"2.0","id":"'$id'","result":{"content":[{"type":"text","text":"done \ud83d"}]}}'`},
+		{"half a surrogate pair", "several reports", ":", `printf '%s\n' '{"jsonrpc":"2.0","id":"'$id'","result":{"content":[{"type":"text","text":"done \ud83d"}]}}'`},
 		{"a list of answers", "gensecaihq/Wazuh-MCP-Server#59", ":", `say '[{"jsonrpc":"2.0","id":"'$id'","result":{"content":[{"type":"text","text":"done"}]},"error":null}]'`},
-		{"a text instead of blocks", "try.py 15", ":", `say '{"jsonrpc":"2.0","id":"'$id'","result":{"content":"done"}}'`},
-		{"neither text nor blocks", "try.py 15", ":", `say '{"jsonrpc":"2.0","id":"'$id'","result":{"state":"done"}}'`},
+		{"a text instead of blocks", "several reports", ":", `say '{"jsonrpc":"2.0","id":"'$id'","result":{"content":"done"}}'`},
+		{"neither text nor blocks", "several reports", ":", `say '{"jsonrpc":"2.0","id":"'$id'","result":{"state":"done"}}'`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -18,9 +18,9 @@ func TestLenientResult(t *testing.T) {
 		want              string // part of the encoded result
 		isError           bool
 	}{
-		{"a block of an unknown kind", "try.py 15", `{"content":[{"type":"chart","id":7},{"type":"text","text":"drawn"}]}`, `\"chart\"`, false},
-		{"the block beside it", "try.py 15", `{"content":[{"type":"chart","id":7},{"type":"text","text":"drawn"}]}`, `"drawn"`, false},
-		{"content that is a text", "try.py 15", `{"content":"plain"}`, `"text":"plain"`, false},
+		{"a block of an unknown kind", "several reports", `{"content":[{"type":"chart","id":7},{"type":"text","text":"drawn"}]}`, `\"chart\"`, false},
+		{"the block beside it", "several reports", `{"content":[{"type":"chart","id":7},{"type":"text","text":"drawn"}]}`, `"drawn"`, false},
+		{"content that is a text", "several reports", `{"content":"plain"}`, `"text":"plain"`, false},
 		{"no content", "samihalawa/mcp-server-smtp#8", `{"ok":true,"rows":3}`, `rows`, false},
 		{"structured content alone", "use-agent-os/agent-os#2249", `{"structuredContent":{"rows":3}}`, `"rows":3`, false},
 		{"structured content that is a list", "NovasPlace/CSM#28", `{"structuredContent":[{"id":"1"}]}`, `"id":"1"`, false},

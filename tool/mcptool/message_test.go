@@ -21,7 +21,7 @@ func TestMessages(t *testing.T) {
 		text         string
 		want         []string // id or method of each message, and its result or error
 	}{
-		{"a byte order mark", "try.py 16", "\xef\xbb\xbf" + `{"jsonrpc":"2.0","id":"a","result":1}`, []string{"a 1"}},
+		{"a byte order mark", "several reports", "\xef\xbb\xbf" + `{"jsonrpc":"2.0","id":"a","result":1}`, []string{"a 1"}},
 		{"a carriage return", "", `{"jsonrpc":"2.0","id":"a","result":1}` + "\r\n", []string{"a 1"}},
 		{"a version on stdout", "microsoft/azure-devops-mcp#147", "Azure DevOps MCP Server version : 1.0.0", nil},
 		{"a picture of words", "Aas-ee/open-webSearch#35", "\U0001F5A5\uFE0F Server mode: STDIO", nil},

@@ -15,7 +15,7 @@ func TestRefusals(t *testing.T) {
 		want         string // ran, refused or lost
 	}{
 		{"no session", "punkpeye/mcp-remote#106", 404, `{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}`, "lost"},
-		{"no session, with an id", "try.py 1-restart-404-id", 404, `{"jsonrpc":"2.0","id":"x","error":{"code":-32001,"message":"unknown session"}}`, "lost"},
+		{"no session, with an id", "several reports", 404, `{"jsonrpc":"2.0","id":"x","error":{"code":-32001,"message":"unknown session"}}`, "lost"},
 		{"a plain text", "modelcontextprotocol/rust-sdk#733", 404, "Not Found: Session not found", "lost"},
 		{"an unknown header", "diegosouzapw/OmniRoute#5957", 404, `{"error":{"code":-32000,"message":"Not Found: Unknown Mcp-Session-Id header"}}`, "lost"},
 		{"nothing", "", 404, "", "lost"},
