@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	driver "modernc.org/sqlite"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/store"
@@ -38,6 +39,10 @@ func play(role, dir string) error {
 	ctx := context.Background()
 	if role == "migrate" {
 		return migrateAndDie(dir, os.Args[2])
+	}
+	if role == "locks" {
+		fmt.Println(driver.OFDLockingEnabled()) // before anything uses the driver
+		return nil
 	}
 	s, err := sqlite.Open(ctx, sqlite.Config{Dir: dir, Program: "child", ReadOnly: role == "read"})
 	if err != nil {

@@ -9,8 +9,6 @@ import (
 	"net/url"
 	"os"
 
-	driver "modernc.org/sqlite"
-
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/store/sqlstore"
 )
@@ -148,7 +146,6 @@ func openBeside(file, mode string) (*sql.DB, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%w: %s is not readable: %w", perdure.Storage, file, err)
 	}
-	_, _ = driver.OFDLocking(true) // see Open
 	dsn := url.URL{Scheme: "file", Path: file, RawQuery: url.Values{"mode": {mode},
 		"_pragma": {"busy_timeout(30000)"}}.Encode()}
 	db, err := sql.Open("sqlite", dsn.String())

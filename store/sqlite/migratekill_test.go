@@ -74,7 +74,6 @@ func cuts(t *testing.T, from string) (dirs []string) {
 // watched opens a database as the writer does, and calls before ahead of every statement and
 // commit.
 func watched(dir string, before func()) *sql.DB {
-	_, _ = engine.OFDLocking(true)
 	db := sql.OpenDB(watchedConnector{dsn: sqlite.WriterDSN(dir), before: before})
 	db.SetMaxOpenConns(1)
 	return db

@@ -40,6 +40,20 @@ type Config struct {
 	BeforeMigration func(ctx context.Context, stored, known int64) error
 }
 
+// Without open file description locks, closing any other descriptor of a database in this process
+// would release SQLite's locks. Where they are not available, nothing else in this program opens the
+// file while SQLite uses it.
+//
+// The kind of lock is chosen while the program starts and nothing else runs. The driver reads its
+// own default at its first use, and two first uses at once can set that default over the choice:
+// then some locks are of one kind and some of the other, and they exclude each other.
+var _ = lockByDescription()
+
+func lockByDescription() error {
+	_, err := driver.OFDLocking(true)
+	return err
+}
+
 // Open opens a data directory.
 //
 // Opening for writing: Conflict if another process holds the directory, a newer version wrote it,
@@ -60,10 +74,6 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	// Without open file description locks, closing any other descriptor of the file in this process
-	// would release SQLite's locks. Where they are not available, or this call comes too late,
-	// nothing else in this program opens the file while SQLite uses it.
-	_, _ = driver.OFDLocking(true)
 	if cfg.ReadOnly {
 		return openForReading(ctx, cfg)
 	}
