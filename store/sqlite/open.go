@@ -41,8 +41,8 @@ type Config struct {
 }
 
 // Without open file description locks, closing any other descriptor of a database in this process
-// would release SQLite's locks. Where they are not available, nothing else in this program opens the
-// file while SQLite uses it.
+// would release SQLite's locks. Where they are not available, nothing else in this program opens
+// the file while SQLite uses it.
 //
 // The kind of lock is chosen while the program starts and nothing else runs. The driver reads its
 // own default at its first use, and two first uses at once can set that default over the choice:
