@@ -54,9 +54,15 @@ type chatRequest struct {
 
 // chatMessage is a message; its content is a text, or a list of parts.
 type chatMessage struct {
-	Role    string          `json:"role"`
-	Content json.RawMessage `json:"content"`
+	Role    string            `json:"role"`
+	Content json.RawMessage   `json:"content"`
+	Calls   []json.RawMessage `json:"tool_calls"`
 }
+
+// asks reports whether a message has the calls of a reply. Other messages of the assistant stand
+// between results and what a user's message says of them, where servers want the roles to
+// alternate.
+func (m chatMessage) asks() bool { return m.Role == "assistant" && len(m.Calls) > 0 }
 
 // picture is a picture that the model sees.
 type picture struct {
@@ -86,7 +92,7 @@ func (s *chatServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	step := 0
 	for _, m := range asked.Messages {
-		if m.Role == "assistant" {
+		if m.asks() {
 			step++
 		}
 	}
@@ -158,10 +164,9 @@ func (r chatRequest) answer(n int) (text string, pictures []picture) {
 		switch {
 		case m.Role == "tool":
 			results++
+		case m.asks() && results >= n:
+			return text, pictures
 		case m.Role == "assistant":
-			if results >= n {
-				return text, pictures
-			}
 			continue
 		}
 		if results != n {
