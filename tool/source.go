@@ -13,7 +13,7 @@ type Source struct {
 	Name       string // of the capability, for people
 	Prefix     string // of the names of its tools
 	// Start starts the source, unless it has started, and returns at once. The channel is closed
-	// when the tools are registered, or will not be for now. Safe for concurrent use.
+	// when the tools are registered, or when this attempt has failed. Safe for concurrent use.
 	Start func() (ready <-chan struct{})
 }
 

@@ -107,7 +107,7 @@ func TestTimeoutIsGentle(t *testing.T) {
 func TestTimeoutOfGit(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("the lock of git: git is missing; make test brings it")
+		t.Fatal("the lock of git: git is missing; make test brings it")
 	}
 	// A clean filter that waits keeps git add in the middle of its work, with the index locked.
 	const script = `git init -q . && git config filter.slow.clean 'echo ready >&2; sleep 60' && echo '* filter=slow' > .git/info/attributes &&

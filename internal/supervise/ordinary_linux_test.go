@@ -107,7 +107,7 @@ func TestOrdinaryPrograms(t *testing.T) {
 				t.Run(c.name, func(t *testing.T) {
 					t.Parallel()
 					if _, err := exec.LookPath(c.need); err != nil {
-						t.Skipf("ordinary programs in the sandbox: %s is missing; make test brings it", c.need)
+						t.Fatalf("ordinary programs in the sandbox: %s is missing; make test brings it", c.need)
 					}
 					if c.ownView && profile == supervise.ProfileWorkspace && !l.HasView() {
 						return // docs/reference/sandbox.md says so

@@ -200,7 +200,7 @@ func (a *answer) open(index int64, start sdk.ContentBlockStartEventContentBlockU
 
 // grow adds a piece to a block. A piece for a closed block is a repetition; a piece of another
 // kind is ignored. Text and thinking for a block that never started starts it; arguments cannot,
-// because it is not known what was called.
+// because the name of the tool is not known.
 func (a *answer) grow(index int64, d sdk.MessageStreamEventUnionDelta) ([]model.Delta, error) {
 	b := a.blocks[index]
 	d = typed(d)

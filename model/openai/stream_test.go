@@ -316,8 +316,8 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestSignsOfLife: while arguments come, and while a server works on the first content, somebody
-// who waits sees that something does.
+// TestSignsOfLife: while arguments come, and while a server works on the first content, the
+// caller gets signs of progress.
 func TestSignsOfLife(t *testing.T) {
 	t.Parallel()
 	chunks := stream(calling(`{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}`), calling(`{"index":0,"function":{"arguments":"}"}}`), finish("stop"))

@@ -175,7 +175,7 @@ func (c *Client) versions() []string {
 	return []string{"", legacyVersion}
 }
 
-// connect makes one connection. It returns what it learned even after an error.
+// connect makes one connection. After an error, made has what is known of the server by then.
 func (c *Client) connect(ctx context.Context, version string) (made *connection, err error) {
 	options := &mcp.ClientSessionOptions{ProtocolVersion: version}
 	made = &connection{closed: make(chan struct{})}

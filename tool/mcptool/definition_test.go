@@ -19,7 +19,7 @@ func logged() (*slog.Logger, *strings.Builder) {
 }
 
 // TestToolNames: no two tools of a server have one name, a name does not depend on the order in
-// which the server lists its tools, and the log names what was renamed or left out.
+// which the server lists its tools, and the log names each tool that is renamed or left out.
 func TestToolNames(t *testing.T) {
 	t.Parallel()
 	valid := regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)

@@ -65,7 +65,7 @@ type answer struct {
 	Stderr    string `json:"stderr"`
 	TimedOut  bool   `json:"timed_out"`
 	Truncated bool   `json:"truncated"`
-	// What the runtime has to say about the command: what it left behind, what was refused.
+	// Remarks of the runtime: the processes that the command left, and what the sandbox refused.
 	Note string `json:"note,omitempty"`
 }
 

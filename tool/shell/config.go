@@ -53,7 +53,7 @@ type Config struct {
 	// last until RemoveHome. Empty: each command has new ones. It must be outside of every Dir.
 	HomesDir string
 	// Advice says what an operator can do about something that the sandbox refuses, for the model
-	// to pass on; {path} stands for what was refused. Empty: a word about this Config.
+	// to pass on; {path} stands for the path that was refused. Empty: advice for this Config.
 	Advice string
 }
 
