@@ -12,6 +12,7 @@ began=$SECONDS
 need_go
 need_npm "$home"
 need_chromium
+need_ordinary
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
