@@ -21,7 +21,6 @@ func exceptions() []exception {
 		{"sql", "internal/sessionsql/", "queries of the runtime on session databases, which are always SQLite"},
 		{"sql", "internal/pgserver/cluster.go", "creates, empties and disturbs test databases without a store"},
 		{"struct-total", "perdure.Session", "the rules of a session are methods of the fold that they read; files are the parts"},
-		{"struct-total", "internal/cli.app", "what all commands share is not split yet"},
 		{"interface-total", "internal/cli.Engine", "the nouns of the engine, and what a data directory adds"},
 		{"codes", "bench/", "the tables of the figures and of the reliability page name their rows"},
 		{"codes", "internal/archtest/exceptions.go", "reasons cite rules like comments"},

@@ -71,11 +71,11 @@ func (c *agentShow) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		return c.show(ctx, a, outputObject{id, one, func() { a.fields(a.agentFields(one)...) }})
+		return c.show(ctx, a, outputObject{id, one, func() { a.fields(agentText{a}.agentFields(one)...) }})
 	})
 }
 
-func (a *app) agentFields(one engine.AgentEntry) []field {
+func (a agentText) agentFields(one engine.AgentEntry) []field {
 	return []field{
 		{"agent", cell{one.ID, bold}}, {"name", cell{text: one.Name}}, {"source", cell{text: one.Source}},
 		{"status", cell{text: one.Status}},

@@ -139,7 +139,7 @@ func (c *agentApply) Run(ctx context.Context, a *app) error {
 			a.message("%s a session of this agent cannot start now: %s", a.colors.stderr.mark(dim, "note:"),
 				a.oneLine(err.Error(), 300))
 		}
-		return c.show(ctx, a, outputObject{one.ID, one, func() { a.fields(a.agentFields(one)...) }})
+		return c.show(ctx, a, outputObject{one.ID, one, func() { a.fields(agentText{a}.agentFields(one)...) }})
 	})
 }
 

@@ -100,10 +100,10 @@ func (c *approvalShow) Run(ctx context.Context, a *app) error {
 		}
 		return c.show(ctx, a, outputObject{string(p.ID), p, func() {
 			now := a.now()
-			a.fields(append(a.approvalFields(p, now),
+			a.fields(append(approvalText{a}.approvalFields(p, now),
 				field{"note", cell{text: p.Note}},
-				field{"run with", cell{text: a.exactArguments(p.NewArgs)}},
-				field{"what to do", cell{text: a.decisionCommands(p)}},
+				field{"run with", cell{text: approvalText{a}.exactArguments(p.NewArgs)}},
+				field{"what to do", cell{text: approvalText{a}.decisionCommands(p)}},
 			)...)
 		}})
 	})
@@ -111,7 +111,7 @@ func (c *approvalShow) Run(ctx context.Context, a *app) error {
 
 // approvalFields returns all that a person should know before deciding: what exactly runs, and why
 // it needs an approval.
-func (a *app) approvalFields(p perdure.Approval, now clock) []field {
+func (a approvalText) approvalFields(p perdure.Approval, now clock) []field {
 	return []field{
 		{"approval", cell{string(p.ID), bold}},
 		{"state", cell{stateLine(p, now), approvalColor(p.State)}},
@@ -132,7 +132,7 @@ func (a *app) approvalFields(p perdure.Approval, now clock) []field {
 
 // exactArguments writes arguments for a decision: nothing is omitted, and characters that could
 // hide or reorder text are escaped, even without a terminal (C18).
-func (a *app) exactArguments(args json.RawMessage) string {
+func (a approvalText) exactArguments(args json.RawMessage) string {
 	switch {
 	case len(args) == 0:
 		return ""
@@ -223,7 +223,7 @@ func approvalColor(s perdure.ApprovalState) color {
 }
 
 // decisionCommands returns the two commands that answer an open approval.
-func (a *app) decisionCommands(p perdure.Approval) string {
+func (a approvalText) decisionCommands(p perdure.Approval) string {
 	if p.State != perdure.ApprovalOpen {
 		return ""
 	}
@@ -256,7 +256,7 @@ func (c *approvalApprove) Run(ctx context.Context, a *app) error {
 	}
 	return approvalDecision{c.Approval, c.DryRun, c.outputFlags}.decide(ctx, a, func(p perdure.Approval) (perdure.Verdict, error) {
 		now := a.now()
-		a.fieldsOn(a.Stderr, a.colors.stderr, append(a.approvalFields(p, now), field{"instead", cell{text: a.exactArguments(verdict.Args)}}))
+		a.fieldsOn(a.Stderr, a.colors.stderr, append(approvalText{a}.approvalFields(p, now), field{"instead", cell{text: approvalText{a}.exactArguments(verdict.Args)}}))
 		if c.DryRun {
 			a.message("would approve %s", p.ID)
 			return verdict, exit(exitOK)
@@ -309,7 +309,7 @@ func (v approvalDecision) decide(ctx context.Context, a *app, word func(perdure.
 			return err
 		}
 		if p.State != perdure.ApprovalOpen {
-			return a.closedError(p)
+			return approvalText{a}.closedError(p)
 		}
 		verdict, err := word(p)
 		if err != nil {
@@ -317,7 +317,7 @@ func (v approvalDecision) decide(ctx context.Context, a *app, word func(perdure.
 		}
 		decided, err := eng.Approvals().Decide(ctx, p.ID, verdict)
 		if err != nil {
-			return a.decisionError(ctx, eng.Approvals(), p, err)
+			return approvalText{a}.decisionError(ctx, eng.Approvals(), p, err)
 		}
 		a.message("%s %s of %s: %s", decided.State, decided.ID, a.oneLine(decided.Tool, cellChars), consequence(decided))
 		a.message("if no server is running, continue with: %s run %s--session %s", program, a.storeFlags(), decided.Session)
@@ -327,7 +327,7 @@ func (v approvalDecision) decide(ctx context.Context, a *app, word func(perdure.
 				field{"approval", cell{string(decided.ID), bold}},
 				field{"state", cell{stateLine(decided, now), approvalColor(decided.State)}},
 				field{"note", cell{text: decided.Note}},
-				field{"run with", cell{text: a.exactArguments(decided.NewArgs)}},
+				field{"run with", cell{text: approvalText{a}.exactArguments(decided.NewArgs)}},
 			)
 		}})
 	})
@@ -345,7 +345,7 @@ func consequence(p perdure.Approval) string {
 }
 
 // decisionError explains why a decision was refused. Somebody else may have decided first.
-func (a *app) decisionError(ctx context.Context, eng engine.Approvals, p perdure.Approval, why error) error {
+func (a approvalText) decisionError(ctx context.Context, eng engine.Approvals, p perdure.Approval, why error) error {
 	if !errors.Is(why, perdure.Conflict) {
 		return why
 	}
@@ -358,7 +358,7 @@ func (a *app) decisionError(ctx context.Context, eng engine.Approvals, p perdure
 }
 
 // closedError reports an approval that is already decided.
-func (a *app) closedError(p perdure.Approval) error {
+func (a approvalText) closedError(p perdure.Approval) error {
 	return &userError{
 		err: perdure.Conflict,
 		message: fmt.Sprintf("approval %s is already closed: it was %s%s", p.ID, stateLine(p, a.now()),

@@ -117,7 +117,7 @@ func TestApproveChanged(t *testing.T) {
 	_, err := p.Resolve(perdure.Verdict{Approve: true, By: operator, ArgsHash: "sha256:2"}, time.Time{})
 	a := &app{}
 
-	got := a.decisionError(t.Context(), (&scene{approvals: []perdure.Approval{p}}).Approvals(), p, err)
+	got := approvalText{a}.decisionError(t.Context(), (&scene{approvals: []perdure.Approval{p}}).Approvals(), p, err)
 
 	if exitCode(got) != exitConflict || !strings.Contains(got.Error(), perdure.TextNotMatching) || !strings.Contains(a.hint(got), "check it again") {
 		t.Errorf("%v: %s", got, a.hint(got))

@@ -53,7 +53,7 @@ func (c *attachCommand) Run(ctx context.Context, a *app) error {
 		a.message("%s has ended: %s%s", at.last.ID, at.last.State, because(taskError(at.last)))
 		if c.ExitStatus && at.last.State != perdure.TaskSucceeded {
 			return &userError{code: exitFailed, message: fmt.Sprintf("%s has ended: %s", at.last.ID, at.last.State),
-				hint: a.todo(at.last)}
+				hint: taskText{a}.todo(at.last)}
 		}
 		return nil
 	})
@@ -91,7 +91,7 @@ func (at *attachment) listen(ctx context.Context) (restore func()) {
 		return restore
 	}
 	var pressed atomic.Bool
-	stop := a.onCtrlC(func() bool {
+	stop := lifetime{a}.onCtrlC(func() bool {
 		if pressed.Swap(true) {
 			return false
 		}
@@ -222,7 +222,7 @@ func (at *attachment) runOnce(ctx context.Context) (bool, error) {
 		at.printedState = string(q.ID)
 		at.a.message("it asks: %s", at.a.oneLine(q.Prompt, 300))
 		if q.Kind == questionOfApproval {
-			at.a.message("  %s", at.a.approvalsOf(t))
+			at.a.message("  %s", taskText{at.a}.approvalsOf(t))
 		}
 	}
 	return t.State.Terminal(), nil

@@ -76,7 +76,7 @@ func (c *budgetSet) Run(ctx context.Context, a *app) error {
 		}
 		a.message("%s %s can spend %s %s, %s", set.Scope, a.oneLine(set.Subject.ID, cellChars), set.Limit, set.Currency,
 			during(set.Period))
-		return c.show(ctx, a, outputObject{string(set.ID), set, func() { a.fields(a.budgetFields(set)...) }})
+		return c.show(ctx, a, outputObject{string(set.ID), set, func() { a.fields(budgetText{a}.budgetFields(set)...) }})
 	})
 }
 
@@ -89,7 +89,7 @@ func during(p budget.Period) string {
 }
 
 // budgetFields returns all fields of a budget.
-func (a *app) budgetFields(s budget.Standing) []field {
+func (a budgetText) budgetFields(s budget.Standing) []field {
 	now := a.now()
 	fields := []field{
 		{"budget", cell{string(s.ID), bold}},

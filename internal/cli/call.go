@@ -114,9 +114,9 @@ func (a *app) printCall(c perdure.Call, now clock) {
 	}
 	todo := ""
 	if c.State == perdure.CallUnknown {
-		line := a.resolveCallLine(c.Key)
+		line := taskText{a}.resolveCallLine(c.Key)
 		if c.Task != "" {
-			line = a.resolveLine(c.Task)
+			line = taskText{a}.resolveLine(c.Task)
 		}
 		todo = "find out whether it happened, then record it:\n" + line
 	}
@@ -125,7 +125,7 @@ func (a *app) printCall(c perdure.Call, now clock) {
 		field{"state", cell{string(c.State), callColor(c)}},
 		field{"what to do", cell{text: todo}},
 		field{"tool", cell{text: c.Tool + " (" + string(c.Class) + ")"}},
-		field{"arguments", cell{text: a.exactArguments(c.Args)}},
+		field{"arguments", cell{text: approvalText{a}.exactArguments(c.Args)}},
 		field{"result", cell{text: result}},
 		field{"error", cell{failed, red}},
 		field{"task", cell{text: string(c.Task)}},

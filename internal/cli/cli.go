@@ -202,7 +202,7 @@ func Main(ctx context.Context, w Dependencies) int {
 	case code := <-ended:
 		return code
 	case l := <-a.abandoned:
-		a.exit(l)
+		lifetime{a}.exit(l)
 		return l.code
 	}
 }
@@ -232,7 +232,7 @@ func (a *app) run(ctx context.Context) error {
 		a.Args = []string{"--help"}
 	}
 	a.settings = a.configure()
-	parsed, given, err := a.parse(a.grammar())
+	parsed, given, err := commandParser{a}.parse(commandParser{a}.grammar())
 	if err == nil && parsed == nil {
 		return nil // help was printed
 	}
@@ -243,18 +243,18 @@ func (a *app) run(ctx context.Context) error {
 	a.colors = newStreamColors(given.Color, a.Terminal, a.Env)
 	a.movesCursor = a.Terminal.Stdout && a.Env("TERM") != "dumb"
 	if err == nil {
-		err = errors.Join(a.settings.check(parsed), a.checkStoreFlags(), checkOutputFlags(parsed), a.checkStopTimeout())
+		err = errors.Join(a.settings.check(parsed), storeChoice{a}.checkStoreFlags(), checkOutputFlags(parsed), lifetime{a}.checkStopTimeout())
 	}
 	if err != nil {
 		return a.asUsageError(err)
 	}
-	if err = a.checkProfileStore(ctx); err != nil && !worksWithBrokenConfig(parsed) {
+	if err = (storeChoice{a}).checkProfileStore(ctx); err != nil && !worksWithBrokenConfig(parsed) {
 		return err
 	}
 	a.log = a.Log(LogStyle{Verbose: a.flags.Verbose, Color: bool(a.colors.stderr)})
 	ctx, a.end = context.WithCancelCause(ctx)
 	defer a.end(nil)
-	stop := a.listen()
+	stop := lifetime{a}.listen()
 	defer stop()
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	parsed.BindTo(console{a}, (*admin.Console)(nil))
@@ -267,7 +267,7 @@ func (a *app) run(ctx context.Context) error {
 	return err
 }
 
-func (a *app) options(exit func(int)) []kong.Option {
+func (a commandParser) options(exit func(int)) []kong.Option {
 	return []kong.Option{
 		kong.Name(program), kong.Description(about), kong.Writers(a.out, a.Stderr), kong.Exit(exit),
 		kong.Vars{"data": a.DataDir},
@@ -441,7 +441,7 @@ func (a *app) with(ctx context.Context, o OpenOptions, fn func(Engine) error) er
 		return a.openError(ctx, o, err)
 	}
 	err = fn(eng)
-	defer a.runWithin(exitReason{code: exitCode(err), err: err})() // closing counts as a stop, too
+	defer lifetime{a}.runWithin(exitReason{code: exitCode(err), err: err})() // closing counts as a stop, too
 	return errors.Join(err, eng.Close())
 }
 

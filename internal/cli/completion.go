@@ -50,7 +50,7 @@ func (c *completeCommand) Run(ctx context.Context, a *app) error {
 		if len(words) > 0 {
 			typed = strings.TrimPrefix(words[len(words)-1], found.Prefix)
 		}
-		for _, w := range a.idCompletions(ctx, found, strings.TrimPrefix(typed, "=")) {
+		for _, w := range (completer{a}).idCompletions(ctx, found, strings.TrimPrefix(typed, "=")) {
 			found.Words = append(found.Words, complete.Candidate{Text: found.Prefix + w.Text, About: w.About})
 		}
 	}
@@ -84,7 +84,7 @@ func flagsIn(words []string, f flags) flags {
 
 // idCompletions returns the names of existing things with the typed prefix, where a command expects
 // one.
-func (a *app) idCompletions(ctx context.Context, found complete.Completions, typed string) (words []complete.Candidate) {
+func (a completer) idCompletions(ctx context.Context, found complete.Completions, typed string) (words []complete.Candidate) {
 	ctx, stop := context.WithTimeout(ctx, completeTime)
 	defer stop()
 	add := func(text, about string) {
@@ -143,7 +143,7 @@ func states(noun string) []string {
 }
 
 // ids adds the existing things of a noun.
-func (a *app) ids(ctx context.Context, eng Engine, noun string, add func(text, about string)) error {
+func (a completer) ids(ctx context.Context, eng Engine, noun string, add func(text, about string)) error {
 	switch noun {
 	case "session":
 		add(lastSession, "the most recently started session")
@@ -207,7 +207,7 @@ func (a *app) ids(ctx context.Context, eng Engine, noun string, add func(text, a
 }
 
 // callIDs adds the calls of the most recently started session.
-func (a *app) callIDs(ctx context.Context, eng Engine, add func(text, about string)) error {
+func (a completer) callIDs(ctx context.Context, eng Engine, add func(text, about string)) error {
 	s, err := a.session(ctx, eng, lastSession)
 	if err != nil {
 		return err

@@ -47,12 +47,12 @@ func (c *costReport) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		return c.show(ctx, a, outputObject{report.Group, report, func() { a.costs(report) }})
+		return c.show(ctx, a, outputObject{report.Group, report, func() { budgetText{a}.costs(report) }})
 	})
 }
 
 // costs prints a report on a terminal.
-func (a *app) costs(r engine.CostReport) {
+func (a budgetText) costs(r engine.CostReport) {
 	var rows [][]cell
 	for _, line := range append(slices.Clone(r.Items), r.Total) {
 		shade := noColor(line.Unpriced)

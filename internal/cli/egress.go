@@ -79,7 +79,7 @@ type egressList struct{ outputFlags }
 
 // Run lists the rules in order of precedence.
 func (c *egressList) Run(ctx context.Context, a *app) error {
-	rules, err := a.rules()
+	rules, err := egressText{a}.rules()
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (c egressPatterns) change(ctx context.Context, a *app, kind string) error {
 	if err := c.checkFields([]egressRule{}); err != nil {
 		return err
 	}
-	rules, err := a.rules()
+	rules, err := egressText{a}.rules()
 	if err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (c egressPatterns) change(ctx context.Context, a *app, kind string) error {
 }
 
 // rules reads the rules of the data directory.
-func (a *app) rules() (EgressConfig, error) {
+func (a egressText) rules() (EgressConfig, error) {
 	switch {
 	case a.flags.Server != "":
 		return EgressConfig{}, usageError("egress rules are stored in a data directory, but --server or PERDURE_SERVER names a server", "run it on the machine of the data directory, with --data; the server applies changes from its next request on")
@@ -194,7 +194,7 @@ type egressVerdict struct {
 
 // Run tests a URL. It returns exit code 1 when the request would be blocked.
 func (c *egressTest) Run(ctx context.Context, a *app) error {
-	if _, err := a.rules(); err != nil && !errors.Is(err, perdure.Invalid) { // broken rules are a result, too
+	if _, err := (egressText{a}).rules(); err != nil && !errors.Is(err, perdure.Invalid) { // broken rules are a result, too
 		return err
 	}
 	var list perdure.NetworkList
@@ -228,14 +228,14 @@ func (c *egressTest) Run(ctx context.Context, a *app) error {
 	default:
 		return err
 	}
-	err = c.show(ctx, a, outputObject{c.URL, v, func() { a.printEgressVerdict(v) }})
+	err = c.show(ctx, a, outputObject{c.URL, v, func() { egressText{a}.printEgressVerdict(v) }})
 	if err == nil && !v.Allowed {
 		err = exit(exitError)
 	}
 	return err
 }
 
-func (a *app) printEgressVerdict(v egressVerdict) {
+func (a egressText) printEgressVerdict(v egressVerdict) {
 	switch {
 	case v.Allowed:
 		fmt.Fprintf(a.out, "%s is allowed, and connects to %s\n", a.oneLine(v.URL, 300), strings.Join(v.Addresses, " "))

@@ -147,7 +147,7 @@ func (c *eventTail) page(ctx context.Context, a *app, eng engine.Journal, t tail
 			return t.after, fmt.Errorf("read events of %s: %w", t.id, err)
 		}
 		for _, e := range page {
-			if err := a.event(e, c.Output); err != nil {
+			if err := (eventText{a}).event(e, c.Output); err != nil {
 				return t.after, err
 			}
 			t.after = e.Seq
@@ -159,7 +159,7 @@ func (c *eventTail) page(ctx context.Context, a *app, eng engine.Journal, t tail
 }
 
 // event prints an event as a line of text or of JSON.
-func (a *app) event(e perdure.Event, form string) error {
+func (a eventText) event(e perdure.Event, form string) error {
 	if form != "text" {
 		text, err := perdure.EncodeEvent(e)
 		if err != nil {

@@ -70,7 +70,7 @@ func (c *eventShow) Run(ctx context.Context, a *app) error {
 			return &userError{err: perdure.NotFound, message: fmt.Sprintf("%s has no event %q", s.ID, c.Event),
 				hint: program + " event list " + a.storeFlags() + string(s.ID) + "  shows them"}
 		}
-		return c.show(ctx, a, outputObject{string(found.Event.ID), found, func() { a.fields(a.eventFields(*found)...) }})
+		return c.show(ctx, a, outputObject{string(found.Event.ID), found, func() { a.fields(eventText{a}.eventFields(*found)...) }})
 	})
 }
 
@@ -100,7 +100,7 @@ func fold(ctx context.Context, eng engine.Journal, id perdure.SessionID,
 	}
 }
 
-func (a *app) eventFields(one shownEvent) []field {
+func (a eventText) eventFields(one shownEvent) []field {
 	e := one.Event
 	text, err := perdure.EncodeEvent(e)
 	if err != nil { // it was decoded before, so this cannot happen

@@ -41,7 +41,7 @@ func (c *fileLs) Run(ctx context.Context, a *app) error {
 	return a.onSession(ctx, c.Session, true, func(eng Engine, s engine.Session) error {
 		all, err := eng.Files().List(ctx, s.ID, inFiles(c.Path), c.Deep)
 		if err != nil {
-			return a.fileNotFound(s, c.Path, err)
+			return fileText{a}.fileNotFound(s, c.Path, err)
 		}
 		now := a.now()
 		return outputList[engine.File]{
@@ -68,7 +68,7 @@ func (a *app) onSession(ctx context.Context, typed string, reads bool, fn func(E
 }
 
 // fileNotFound says how to list files when a path does not exist.
-func (a *app) fileNotFound(s engine.Session, typed string, err error) error {
+func (a fileText) fileNotFound(s engine.Session, typed string, err error) error {
 	if !errors.Is(err, perdure.NotFound) {
 		return err
 	}
@@ -84,7 +84,7 @@ type fileCat struct {
 // Run prints a file. On a terminal, control characters are removed.
 func (c *fileCat) Run(ctx context.Context, a *app) error {
 	return a.onSession(ctx, c.Session, true, func(eng Engine, s engine.Session) error {
-		f, err := a.content(ctx, eng.Files(), s, c.Path)
+		f, err := fileText{a}.content(ctx, eng.Files(), s, c.Path)
 		if err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ func (c *fileCat) Run(ctx context.Context, a *app) error {
 }
 
 // content reads a file.
-func (a *app) content(ctx context.Context, eng engine.Files, s engine.Session, typed string) (engine.File, error) {
+func (a fileText) content(ctx context.Context, eng engine.Files, s engine.Session, typed string) (engine.File, error) {
 	f, err := eng.Get(ctx, s.ID, inFiles(typed), true)
 	if err == nil && f.Directory {
 		return f, &userError{err: perdure.Conflict, message: f.Path + " is a directory",
@@ -122,7 +122,7 @@ func (c *filePut) Run(ctx context.Context, a *app) error {
 	if err := c.checkFields(engine.File{}); err != nil {
 		return err
 	}
-	text, err := a.localFile(c.From)
+	text, err := fileText{a}.localFile(c.From)
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (c *filePut) Run(ctx context.Context, a *app) error {
 }
 
 // localFile reads a file of this machine, or stdin.
-func (a *app) localFile(name string) ([]byte, error) {
+func (a fileText) localFile(name string) ([]byte, error) {
 	in := a.stdin
 	if name != "-" {
 		file, err := os.Open(name)
@@ -173,7 +173,7 @@ type fileGet struct {
 // path in the session is.
 func (c *fileGet) Run(ctx context.Context, a *app) error {
 	return a.onSession(ctx, c.Session, true, func(eng Engine, s engine.Session) error {
-		f, err := a.content(ctx, eng.Files(), s, c.Path)
+		f, err := fileText{a}.content(ctx, eng.Files(), s, c.Path)
 		if err != nil {
 			return err
 		}
@@ -214,14 +214,14 @@ func (c *fileMv) Run(ctx context.Context, a *app) error {
 		if c.DryRun {
 			f, err := eng.Files().Get(ctx, s.ID, inFiles(c.From), false)
 			if err != nil {
-				return a.fileNotFound(s, c.From, err)
+				return fileText{a}.fileNotFound(s, c.From, err)
 			}
 			a.message("would move %s to %s", a.oneLine(f.Path, 200), a.oneLine(inFiles(c.To), 200))
 			return nil
 		}
 		f, err := eng.Files().Move(ctx, s.ID, engine.FileMove{From: inFiles(c.From), To: inFiles(c.To), By: operator})
 		if err != nil {
-			return a.fileNotFound(s, c.From, err)
+			return fileText{a}.fileNotFound(s, c.From, err)
 		}
 		a.message("moved %s to %s", a.oneLine(inFiles(c.From), 200), a.oneLine(f.Path, 200))
 		return c.showForPrograms(ctx, a, f.Path, f)
@@ -240,7 +240,7 @@ func (c *fileRm) Run(ctx context.Context, a *app) error {
 	return c.flags().onSession(ctx, a, c.Session, deletedOutput{}, func(eng Engine, s engine.Session) error {
 		f, err := eng.Files().Get(ctx, s.ID, inFiles(c.Path), false)
 		if err != nil {
-			return a.fileNotFound(s, c.Path, err)
+			return fileText{a}.fileNotFound(s, c.Path, err)
 		}
 		what := a.oneLine(f.Path, 200)
 		if f.Directory && c.Recursive {

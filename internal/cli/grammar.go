@@ -18,7 +18,7 @@ const grammarCommands = "help config __complete"
 // noun returns the command that the arguments name first. It is empty where the full grammar is
 // needed: the arguments name no command or one of grammarCommands, or configuration files are in
 // use, whose keys belong to all commands.
-func (a *app) noun() string {
+func (a commandParser) noun() string {
 	if len(a.settings.count)+len(a.settings.problems) > 0 {
 		return ""
 	}
@@ -61,13 +61,13 @@ func withDashes(field string) string {
 
 // isListCommand reports whether the arguments ask only for the list of commands. With configuration
 // files it is false, since their keys belong to all commands.
-func (a *app) isListCommand() bool {
+func (a commandParser) isListCommand() bool {
 	return len(a.settings.count)+len(a.settings.problems) == 0 && len(a.Args) == 1 &&
 		(a.Args[0] == "--help" || a.Args[0] == "-h")
 }
 
 // grammar returns the grammar that the arguments are parsed with.
-func (a *app) grammar() reflect.Value {
+func (a commandParser) grammar() reflect.Value {
 	if a.isListCommand() {
 		return reflect.New(listed(reflect.TypeFor[commandLine]()))
 	}
@@ -117,7 +117,7 @@ func grammarOf(noun string) reflect.Value {
 // parse parses the command line with a grammar. An error is always reported by the full grammar. It
 // returns no context and no error when help was asked for and printed, and no flags when the
 // grammar itself is broken.
-func (a *app) parse(line reflect.Value) (*kong.Context, *flags, error) {
+func (a commandParser) parse(line reflect.Value) (*kong.Context, *flags, error) {
 	helped := false
 	var err error
 	if a.kong, err = kong.New(line.Interface(), a.options(func(int) { helped = true })...); err != nil {

@@ -17,7 +17,7 @@ func TestC13Grammar(t *testing.T) {
 	for path := range leaves(t) {
 		var want bytes.Buffer
 		a := &app{Dependencies: Dependencies{Stderr: &want, DataDir: "/data"}, out: &stdoutWriter{w: &want}}
-		whole, err := kong.New(&commandLine{}, a.options(func(int) {})...)
+		whole, err := kong.New(&commandLine{}, commandParser{a}.options(func(int) {})...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -30,7 +30,7 @@ func TestC13Grammar(t *testing.T) {
 	}
 	for _, line := range []string{"", "-h", "--help"} {
 		a := &app{Dependencies: Dependencies{Args: strings.Fields(line)}}
-		if len(a.Args) > 0 && !a.isListCommand() {
+		if len(a.Args) > 0 && !(commandParser{a}).isListCommand() {
 			t.Errorf("%q does not ask for the list of the commands alone", line)
 		}
 		_, want, _ := command{args: "help"}.run(t.Context()) // it needs the full grammar
@@ -43,7 +43,7 @@ func TestC13Grammar(t *testing.T) {
 		"": "", "--help": "", "help task": "", "config list": "", "__complete -- task": "", "--data task": "", "--nonsense task list": "list", // not a command
 	} {
 		a := &app{Dependencies: Dependencies{Args: strings.Fields(line)}}
-		if got := a.noun(); got != want {
+		if got := (commandParser{a}).noun(); got != want {
 			t.Errorf("%q is about %q, want %q", line, got, want)
 		}
 	}
@@ -51,7 +51,8 @@ func TestC13Grammar(t *testing.T) {
 		t.Error("a noun has a grammar of its own, and what is none has the whole one")
 	}
 	for _, line := range []string{"--nonsense --help", "--data /x --help", "--help -h", "help", ""} {
-		if (&app{Dependencies: Dependencies{Args: strings.Fields(line)}}).isListCommand() {
+		a := &app{Dependencies: Dependencies{Args: strings.Fields(line)}}
+		if (commandParser{a}).isListCommand() {
 			t.Errorf("%q is read with the list of the commands alone", line)
 		}
 	}

@@ -53,11 +53,11 @@ func (c *harnessShow) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		return c.show(ctx, a, a.shownHarness(one))
+		return c.show(ctx, a, agentText{a}.shownHarness(one))
 	})
 }
 
-func (a *app) shownHarness(one engine.HarnessEntry) outputObject {
+func (a agentText) shownHarness(one engine.HarnessEntry) outputObject {
 	return outputObject{string(one.ID), one, func() {
 		a.fields(
 			field{"harness", cell{string(one.ID), bold}}, field{"name", cell{text: one.Name}},
@@ -161,7 +161,7 @@ func (c *harnessApply) Run(ctx context.Context, a *app) error {
 			a.message("changed %s of %s: now version %d; existing sessions are not changed",
 				a.oneLine(strings.Join(changes, ", "), 300), a.oneLine(one.Name, 300), one.Version)
 		}
-		return c.show(ctx, a, a.shownHarness(one))
+		return c.show(ctx, a, agentText{a}.shownHarness(one))
 	})
 }
 

@@ -62,7 +62,7 @@ TERM=dumb        disables colors and cursor movement
 // Run prints a topic, or the help of a command.
 func (c *helpCommand) Run(a *app) error {
 	if c.Man != "" {
-		return a.writeManual(c.Man)
+		return manualWriter{a}.writeManual(c.Man)
 	}
 	if text, ok := topics()[strings.Join(c.Topic, " ")]; ok {
 		fmt.Fprintln(a.out, strings.Trim(text, "\n"))
@@ -85,7 +85,7 @@ func (c *helpCommand) Run(a *app) error {
 }
 
 // writeManual writes the man pages below a folder and overwrites those of another version.
-func (a *app) writeManual(dir string) error {
+func (a manualWriter) writeManual(dir string) error {
 	pages, err := a.manual()
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func (a *app) writeManual(dir string) error {
 
 // manual builds the man pages from a fresh grammar, so that no page depends on this machine, its
 // environment or its files.
-func (a *app) manual() (map[string]string, error) {
+func (a manualWriter) manual() (map[string]string, error) {
 	parser, err := kong.New(&commandLine{}, kong.Name(program), kong.Vars{"data": "~/.local/share/perdure"})
 	if err != nil {
 		return nil, fmt.Errorf("read the grammar: %w", err)

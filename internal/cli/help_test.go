@@ -16,7 +16,7 @@ import (
 // every verb.
 func TestC15Verbs(t *testing.T) {
 	t.Parallel()
-	parser, err := kong.New(&commandLine{}, (&app{}).options(func(int) {})...)
+	parser, err := kong.New(&commandLine{}, commandParser{&app{}}.options(func(int) {})...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,17 +26,17 @@ func (c *conversation) holdError(ctx context.Context) error {
 	case hold.Code == engine.HeldByPerson:
 		return &userError{
 			code: exitApproval, message: fmt.Sprintf("%s is paused %s", c.stream.id, paused),
-			hint: c.a.resumeLine(c.stream.id) + "\ncontinues it; messages sent before that wait",
+			hint: sessionText{c.a}.resumeLine(c.stream.id) + "\ncontinues it; messages sent before that wait",
 		}
 	case hold.Budget != nil:
-		return c.a.budgetHoldError(ctx, c.eng.Budgets(), c.stream.id, *hold)
+		return sessionText{c.a}.budgetHoldError(ctx, c.eng.Budgets(), c.stream.id, *hold)
 	}
 	return nil
 }
 
 // budgetHoldError returns the error of a run whose session a budget stopped. A soft limit needs a
 // decision of a person; any other limit is a conflict.
-func (a *app) budgetHoldError(ctx context.Context, eng engine.Budgets, id perdure.SessionID, hold engine.Hold) error {
+func (a sessionText) budgetHoldError(ctx context.Context, eng engine.Budgets, id perdure.SessionID, hold engine.Hold) error {
 	n, run := *hold.Budget, "\n"+program+" run "+a.storeFlags()+"--session "+string(id)
 	f := &userError{code: exitConflict,
 		message: fmt.Sprintf("%s is paused by a budget, and its messages wait: %s", id, hold.Detail)}
@@ -74,7 +74,7 @@ func budgetLine(s budget.Standing) string {
 
 // raiseBudgetLine returns the command that doubles a limit and keeps all other settings of the
 // budget.
-func (a *app) raiseBudgetLine(s budget.Standing) string {
+func (a sessionText) raiseBudgetLine(s budget.Standing) string {
 	limit := max(2*s.Limit, s.Spent+s.Limit)
 	if limit <= s.Spent { // a budget of zero
 		limit = s.Spent + budget.Amount(1_000_000)

@@ -15,7 +15,7 @@ import (
 // run this machine.
 func TestC15ManPages(t *testing.T) {
 	t.Setenv("PERDURE_DATA", "/secret/place")
-	pages, err := (&app{Dependencies: Dependencies{DataDir: "/secret/place"}}).manual()
+	pages, err := manualWriter{&app{Dependencies: Dependencies{DataDir: "/secret/place"}}}.manual()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -122,8 +122,8 @@ func TestS17WebhooksAndTokens(t *testing.T) {
 	var out bytes.Buffer
 	a := &app{Dependencies: Dependencies{Terminal: Terminal{Stdout: true}}, out: &stdoutWriter{w: &out}}
 	hook := webhook.Webhook{URL: evil, Types: []string{evil}, Disabled: evil}
-	a.fields(a.webhookFields(hook)...)
-	a.printDelivery(webhook.Delivery{Type: evil, AttemptLog: []webhook.Attempt{{Error: evil}, {Status: 500, Answer: evil}}})
+	a.fields(webhookText{a}.webhookFields(hook)...)
+	webhookText{a}.printDelivery(webhook.Delivery{Type: evil, AttemptLog: []webhook.Attempt{{Error: evil}, {Status: 500, Answer: evil}}})
 	token := engine.Token{Name: evil, Org: evil, User: evil, Scopes: []string{evil}}
 	if err := tokens(a.now()).print(t.Context(), a, outputFlags{Output: "table"}, []engine.Token{token}); err != nil {
 		t.Fatal(err)

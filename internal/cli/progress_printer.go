@@ -158,7 +158,7 @@ func (v *progressPrinter) event(e perdure.Event, s *perdure.Session) error {
 		v.print("↻", yellow, "session resumed beyond its budget: %s", sentence(e))
 	case perdure.SessionPauses:
 		v.print("‖", yellow, "session paused %s", sentence(e))
-		v.todo(v.a.resumeLine(s.ID))
+		v.todo(sessionText{v.a}.resumeLine(s.ID))
 	case perdure.SessionResumes:
 		v.print("↻", yellow, "session resumed %s", sentence(e))
 	case perdure.LoopDetected:
@@ -211,7 +211,7 @@ func (v *progressPrinter) work(e perdure.Event, s *perdure.Session) {
 		v.print(sign, c, "%s %s", f.Name, completed(f))
 	case perdure.ToolUnknown:
 		v.print("?", red, "outcome of %s is unknown: %s", f.Name,
-			v.a.resolveCallLine(perdure.CallKey{Session: e.Session, Call: f.CallID}))
+			taskText{v.a}.resolveCallLine(perdure.CallKey{Session: e.Session, Call: f.CallID}))
 	case perdure.ToolTakenOver, perdure.TranscriptRepaired:
 		v.print("↻", yellow, "%s", sentence(e))
 	case perdure.LeaseCleanupFailed:
@@ -277,7 +277,7 @@ func holdLine(f perdure.DeliveryHeld, s *perdure.Session) string {
 // approval shows an approval request, and how to answer it.
 func (v *progressPrinter) approval(p perdure.Approval) {
 	v.print("!", yellow, "%s needs your approval: %s", p.Tool, clip(redact.Document(p.Args), 100))
-	v.todo(strings.Split(v.a.decisionCommands(p), "\n")...)
+	v.todo(strings.Split(approvalText{v.a}.decisionCommands(p), "\n")...)
 }
 
 // todo prints commands to type, one per line.
@@ -309,7 +309,7 @@ func (v *progressPrinter) state(t perdure.Task) {
 	text := clip(t.Summary, 120)
 	switch {
 	case t.State == perdure.TaskUnknown:
-		text = v.a.resolveLine(t.ID)
+		text = taskText{v.a}.resolveLine(t.ID)
 	case t.State == perdure.TaskAwaitingInput && t.InputRequest != nil:
 		text = t.InputRequest.Prompt
 	case t.State.Live():
@@ -317,7 +317,7 @@ func (v *progressPrinter) state(t perdure.Task) {
 	}
 	v.print(sign, c, "%s %s%s", shortTask(t), t.State, because(text))
 	if t.State == perdure.TaskAwaitingInput && t.InputRequest != nil && t.InputRequest.Kind != questionOfApproval {
-		v.todo(v.a.inputLine(t))
+		v.todo(taskText{v.a}.inputLine(t))
 	}
 }
 

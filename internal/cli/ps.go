@@ -77,7 +77,7 @@ func (c *psCommand) Run(ctx context.Context, a *app) error {
 			}
 			of = s.ID
 		}
-		rows, err := a.collectWork(ctx, eng, of, since)
+		rows, err := workList{a}.collectWork(ctx, eng, of, since)
 		if err != nil {
 			return err
 		}
@@ -95,14 +95,14 @@ func (c *psCommand) Run(ctx context.Context, a *app) error {
 		list := outputList[psRow]{
 			noun: "work is running. Start with: " + program + " run --model MODEL PROMPT",
 			name: func(r psRow) string { return r.ID },
-			tell: func(rows []psRow) { a.printGroups(rows, now) },
+			tell: func(rows []psRow) { workList{a}.printGroups(rows, now) },
 		}
 		return list.print(ctx, a, c.outputFlags, rows)
 	})
 }
 
 // collectWork collects the rows of ps.
-func (a *app) collectWork(ctx context.Context, eng Engine, of perdure.SessionID, since time.Time) ([]psRow, error) {
+func (a workList) collectWork(ctx context.Context, eng Engine, of perdure.SessionID, since time.Time) ([]psRow, error) {
 	var all []psRow
 	asked, err := eng.Approvals().List(ctx, engine.ApprovalFilter{Session: of, State: perdure.ApprovalOpen})
 	if err != nil {
@@ -136,7 +136,7 @@ func (a *app) collectWork(ctx context.Context, eng Engine, of perdure.SessionID,
 		}
 		if s.Status == perdure.SessionPaused {
 			all = append(all, psRow{psNeedsYou, "session", string(s.ID), s.ID, string(s.Status), s.Title, s.UpdatedAt,
-				a.resumeLine(s.ID), false, "paused"})
+				sessionText{a.app}.resumeLine(s.ID), false, "paused"})
 		}
 		if s.Unknown == 0 {
 			continue
@@ -174,7 +174,7 @@ func byGroup(all []psRow) []psRow {
 }
 
 // psTask returns the row of a task.
-func (a *app) psTask(t perdure.Task) psRow {
+func (a workList) psTask(t perdure.Task) psRow {
 	row := psRow{psWorking, "task", string(t.ID), t.Session, string(t.State), titleOf(t), t.CreatedAt,
 		program + " attach " + a.storeFlags() + string(t.ID), false, t.Tool}
 	if p := progress(t.Progress); p != "" {
@@ -184,10 +184,10 @@ func (a *app) psTask(t perdure.Task) psRow {
 	case perdure.TaskAwaitingInput:
 		row.Group = psNeedsYou
 		if t.InputRequest != nil {
-			row.Command, row.about = a.inputLine(t), t.InputRequest.Prompt
+			row.Command, row.about = taskText{a.app}.inputLine(t), t.InputRequest.Prompt
 		}
 	case perdure.TaskUnknown:
-		row.Group, row.At, row.Command = psFailed, t.FinishedAt, a.resolveLine(t.ID)
+		row.Group, row.At, row.Command = psFailed, t.FinishedAt, taskText{a.app}.resolveLine(t.ID)
 	case perdure.TaskFailed, perdure.TaskCanceled:
 		row.Group, row.At, row.Command, row.about = psFailed, t.FinishedAt, program+" log "+a.storeFlags()+string(t.ID),
 			t.Tool+because(taskError(t))
@@ -199,7 +199,7 @@ func (a *app) psTask(t perdure.Task) psRow {
 }
 
 // unknownCalls returns the foreground calls of a session with an unknown outcome.
-func (a *app) unknownCalls(ctx context.Context, eng engine.Calls, id perdure.SessionID) (rows []psRow, err error) {
+func (a workList) unknownCalls(ctx context.Context, eng engine.Calls, id perdure.SessionID) (rows []psRow, err error) {
 	calls, err := eng.List(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("list calls of %s: %w", id, err)
@@ -207,14 +207,14 @@ func (a *app) unknownCalls(ctx context.Context, eng engine.Calls, id perdure.Ses
 	for _, c := range calls {
 		if c.State == perdure.CallUnknown && c.Task == "" {
 			rows = append(rows, psRow{psFailed, "call", c.Key.String(), id, string(c.State), c.Tool, c.ClaimedAt,
-				a.resolveCallLine(c.Key), false, ""})
+				taskText{a.app}.resolveCallLine(c.Key), false, ""})
 		}
 	}
 	return rows, nil
 }
 
 // printGroups prints the groups that are not empty.
-func (a *app) printGroups(rows []psRow, now clock) {
+func (a workList) printGroups(rows []psRow, now clock) {
 	shown := a.shownIDs(rows)
 	waits := false
 	for _, g := range psGroups() {
@@ -281,7 +281,7 @@ func fit(rows [][]cell) {
 }
 
 // shownIDs returns the ids as they are printed: abbreviated on a terminal, complete otherwise.
-func (a *app) shownIDs(rows []psRow) []string {
+func (a workList) shownIDs(rows []psRow) []string {
 	ids := make([]string, len(rows))
 	for i, row := range rows {
 		ids[i] = row.ID

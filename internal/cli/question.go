@@ -241,7 +241,7 @@ func (q *questions) decide(ctx context.Context, one *openQuestion, v perdure.Ver
 	case ctx.Err() != nil:
 		return false, context.Cause(ctx)
 	}
-	err = q.c.a.decisionError(ctx, q.c.eng.Approvals(), p, err)
+	err = approvalText{q.c.a}.decisionError(ctx, q.c.eng.Approvals(), p, err)
 	q.c.a.reportError(err)
 	now, unread := q.c.eng.Approvals().Get(ctx, p.ID)
 	if errors.Is(unread, perdure.NotFound) || unread == nil && now.State != perdure.ApprovalOpen {
@@ -258,7 +258,7 @@ func (q *questions) leave(p perdure.Approval) error {
 	return &userError{
 		code: exitApproval, message: fmt.Sprintf("%s is still open: %s waits for approval", p.ID,
 			a.oneLine(p.Tool, cellChars)),
-		hint: a.decisionCommands(p) + "\nanswer it, then continue with: " + program + " run " + a.storeFlags() + "--session " +
+		hint: approvalText{a}.decisionCommands(p) + "\nanswer it, then continue with: " + program + " run " + a.storeFlags() + "--session " +
 			string(q.c.stream.id),
 	}
 }
@@ -272,7 +272,7 @@ func (q *questions) show(p perdure.Approval, open int) {
 	}
 	q.withoutPrompt(func() {
 		a.message("%s %s needs your approval%s", a.colors.stderr.mark(yellow, "!"), a.oneLine(p.Tool, cellChars), more)
-		fields := append([]field{{"approval", cell{text: string(p.ID)}}}, a.describeCall(p.Args)...)
+		fields := append([]field{{"approval", cell{text: string(p.ID)}}}, approvalText{a}.describeCall(p.Args)...)
 		a.fieldsOn(a.Stderr, a.colors.stderr, append(fields,
 			field{"permissions", cell{text: permissions(p.Permissions)}},
 			field{"reason", cell{text: unverified(p.Reason)}},
@@ -293,7 +293,7 @@ func waitState(p perdure.Approval, now clock) string {
 
 // describeCall shows arguments. A command is shown as plain text if that is an exact
 // representation: it contains nothing that could control a terminal or hide a part of it.
-func (a *app) describeCall(args json.RawMessage) []field {
+func (a approvalText) describeCall(args json.RawMessage) []field {
 	var rest map[string]json.RawMessage
 	var command string
 	if perdure.DecodeKnownJSON(args, &rest) != nil || perdure.DecodeKnownJSON(rest["command"], &command) != nil ||
@@ -318,7 +318,7 @@ func isPlainText(text string) bool {
 func (q *questions) help(one *openQuestion) {
 	a := q.c.a
 	a.fieldsOn(a.Stderr, a.colors.stderr,
-		append(a.approvalFields(one.approval, a.now()), field{"instead", cell{text: a.exactArguments(one.editedArgs)}}))
+		append(approvalText{a}.approvalFields(one.approval, a.now()), field{"instead", cell{text: approvalText{a}.exactArguments(one.editedArgs)}}))
 	a.message("y      run it once, with exactly these arguments")
 	a.message("n      deny it (also Enter); n WHY gives the agent a reason")
 	a.message("e      edit the arguments in $VISUAL or $EDITOR, then ask again")

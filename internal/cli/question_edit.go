@@ -43,7 +43,7 @@ func (q *questions) edit(ctx context.Context, one *openQuestion) error {
 		return nil
 	}
 	a.message("if you approve, this runs instead:")
-	a.fieldsOn(a.Stderr, a.colors.stderr, a.describeCall(one.editedArgs))
+	a.fieldsOn(a.Stderr, a.colors.stderr, approvalText{a}.describeCall(one.editedArgs))
 	return nil
 }
 

@@ -74,15 +74,15 @@ type resourceShow struct {
 // Run shows a resource.
 func (c *resourceShow) Run(ctx context.Context, a *app) error {
 	return a.onSession(ctx, c.Session, true, func(eng Engine, s engine.Session) error {
-		r, err := a.resourceNamed(ctx, eng, s, c.Resource)
+		r, err := resourceText{a}.resourceNamed(ctx, eng, s, c.Resource)
 		if err != nil {
 			return err
 		}
-		return c.show(ctx, a, outputObject{r.ID, r, func() { a.fields(a.resourceFields(r)...) }})
+		return c.show(ctx, a, outputObject{r.ID, r, func() { a.fields(resourceText{a}.resourceFields(r)...) }})
 	})
 }
 
-func (a *app) resourceFields(r engine.SessionResource) []field {
+func (a resourceText) resourceFields(r engine.SessionResource) []field {
 	now := a.now()
 	attempts := ""
 	if r.Attempts > 0 {
@@ -104,7 +104,7 @@ func (a *app) resourceFields(r engine.SessionResource) []field {
 }
 
 // resourceNamed finds a resource by what the user typed.
-func (a *app) resourceNamed(ctx context.Context, eng Engine, s engine.Session,
+func (a resourceText) resourceNamed(ctx context.Context, eng Engine, s engine.Session,
 	typed string) (engine.SessionResource, error) {
 	all, err := eng.Resources().List(ctx, s.ID)
 	if err != nil {
@@ -124,7 +124,7 @@ type resourceRelease struct {
 // Run marks a resource as released.
 func (c *resourceRelease) Run(ctx context.Context, a *app) error {
 	return c.flags().onSession(ctx, a, c.Session, engine.SessionResource{}, func(eng Engine, s engine.Session) error {
-		r, err := a.resourceNamed(ctx, eng, s, c.Resource)
+		r, err := resourceText{a}.resourceNamed(ctx, eng, s, c.Resource)
 		if err != nil {
 			return err
 		}

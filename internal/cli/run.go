@@ -377,7 +377,7 @@ func (c *runCommand) converse(ctx context.Context, a *app, talk *conversation, s
 	if err := c.checkConflicts(ctx, a, talk.eng.Sessions(), s.ID); err != nil {
 		return err
 	}
-	defer a.onCtrlC(func() bool { return talk.interrupt(ctx) })()
+	defer lifetime{a}.onCtrlC(func() bool { return talk.interrupt(ctx) })()
 	a.message("session %s", a.colors.stderr.mark(bold, string(s.ID)))
 	if c.Output == "text" {
 		show.printHold(waited)

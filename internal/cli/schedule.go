@@ -107,7 +107,7 @@ func (c *scheduleNext) print(ctx context.Context, a *app, o nextFires) error {
 	list := outputList[nextFire]{noun: "fires", name: func(n nextFire) string { return n.At.Format(time.RFC3339) },
 		tell: func(all []nextFire) {
 			fmt.Fprintf(a.out, "%s in %s, from %s:\n", a.oneLine(o.what, 200), o.zone, o.from.In(o.zone).Format(localTimeFormat))
-			a.printNextFires(all, o.zone)
+			scheduleText{a}.printNextFires(all, o.zone)
 		}}
 	return list.print(ctx, a, c.outputFlags, o.next)
 }
@@ -116,7 +116,7 @@ func (c *scheduleNext) print(ctx context.Context, a *app, o nextFires) error {
 const localTimeFormat = "Mon 2006-01-02 15:04 -07:00"
 
 // printNextFires prints next fires: one line each, with notes on clock changes below.
-func (a *app) printNextFires(all []nextFire, zone *time.Location) {
+func (a scheduleText) printNextFires(all []nextFire, zone *time.Location) {
 	for _, n := range all {
 		fmt.Fprintf(a.out, "  %s   (%s UTC)\n", n.At.In(zone).Format(localTimeFormat), n.At.Format("15:04"))
 		if n.Note != "" {

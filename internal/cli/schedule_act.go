@@ -30,7 +30,7 @@ func (c *scheduleTrigger) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		a.message("if no server is running, continue with: %s run %s--session %s", program, a.storeFlags(), s.Session)
-		return c.show(ctx, a, outputObject{string(f.Task) + string(f.Message), f, func() { a.printFire(f, zone) }})
+		return c.show(ctx, a, outputObject{string(f.Task) + string(f.Message), f, func() { scheduleText{a}.printFire(f, zone) }})
 	})
 }
 
@@ -115,7 +115,7 @@ func (c *scheduleBackfill) Run(ctx context.Context, a *app) error {
 			name: func(f perdure.Fire) string { return f.Nominal.UTC().Format(time.RFC3339) },
 			tell: func(all []perdure.Fire) {
 				for _, f := range all {
-					a.printFire(f, zone)
+					scheduleText{a}.printFire(f, zone)
 				}
 			}}
 		return list.print(ctx, a, c.outputFlags, fires)

@@ -59,7 +59,7 @@ func (c *scheduleCreate) Run(ctx context.Context, a *app) error {
 				if err != nil {
 					return err
 				}
-				a.printNextFires(fires(spec, zone, time.Now(), preview), zone)
+				scheduleText{a}.printNextFires(fires(spec, zone, time.Now(), preview), zone)
 			}
 			return nil
 		}
@@ -75,7 +75,7 @@ func (c *scheduleCreate) Run(ctx context.Context, a *app) error {
 		}
 		return c.show(ctx, a, outputObject{string(made.ID), asScheduled(made), func() {
 			fmt.Fprintf(a.out, "%s  %s, %s\n", made.ID, when(made), made.Zone)
-			a.printNextFires(nextFiresOf(next, zone), zone)
+			scheduleText{a}.printNextFires(nextFiresOf(next, zone), zone)
 		}})
 	})
 }

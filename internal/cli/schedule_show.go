@@ -115,10 +115,10 @@ func (c *scheduleShow) Run(ctx context.Context, a *app) error {
 
 // showSchedule prints a schedule.
 func (o outputFlags) showSchedule(ctx context.Context, a *app, s perdure.Schedule) error {
-	return o.show(ctx, a, outputObject{string(s.ID), asScheduled(s), func() { a.fields(a.scheduleFields(s)...) }})
+	return o.show(ctx, a, outputObject{string(s.ID), asScheduled(s), func() { a.fields(scheduleText{a}.scheduleFields(s)...) }})
 }
 
-func (a *app) scheduleFields(s perdure.Schedule) []field {
+func (a scheduleText) scheduleFields(s perdure.Schedule) []field {
 	now := a.now()
 	count := fmt.Sprint(s.Count)
 	if s.Failures > 0 {
@@ -218,7 +218,7 @@ func (c *scheduleExplain) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		all.Next, all.Fires = append(all.Next, nextFiresOf(next, zone)...), append(all.Fires, past...)
-		return c.show(ctx, a, outputObject{string(s.ID), all, func() { a.printExplanation(all, zone) }})
+		return c.show(ctx, a, outputObject{string(s.ID), all, func() { scheduleText{a}.printExplanation(all, zone) }})
 	})
 }
 
@@ -236,7 +236,7 @@ func (c *scheduleExplain) one(ctx context.Context, a *app, eng engine.Schedules,
 	}
 	return c.show(ctx, a, outputObject{string(all.Schedule.ID), all, func() {
 		for _, f := range all.Fires {
-			a.printFire(f, zone)
+			scheduleText{a}.printFire(f, zone)
 		}
 		if len(all.Fires) == 0 {
 			fmt.Fprintf(a.out, "  %s   %s\n", c.At.In(zone).Format(localTimeFormat), missingFireReason(all.Schedule, past, c.At, zone))
@@ -275,7 +275,7 @@ func orText(text, fallback string) string {
 	return text
 }
 
-func (a *app) printExplanation(all explained, zone *time.Location) {
+func (a scheduleText) printExplanation(all explained, zone *time.Location) {
 	s := all.Schedule
 	fmt.Fprintf(a.out, "%s  %s fires %s, %s, and %s\n", s.ID, a.oneLine(s.Title, cellChars), all.Words, s.Zone,
 		a.oneLine(describeAction(s.Action), 2*cellChars))
@@ -302,7 +302,7 @@ var policies = map[string]string{
 }
 
 // printFire prints the outcome of a fire, and the reason.
-func (a *app) printFire(f perdure.Fire, zone *time.Location) {
+func (a scheduleText) printFire(f perdure.Fire, zone *time.Location) {
 	text := strings.ReplaceAll(string(f.Outcome), "_", " ")
 	if f.Merged > 0 {
 		text += fmt.Sprintf(", also for %d earlier times", f.Merged)

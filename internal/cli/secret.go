@@ -31,7 +31,7 @@ func (f secretInput) read(ctx context.Context, a *app, name string) (string, err
 	case f.File == "":
 		f.File = "-"
 	}
-	text, err := a.localFile(f.File)
+	text, err := fileText{a}.localFile(f.File)
 	value := string(text)
 	for _, end := range []string{"\n", "\r"} {
 		if n := len(value) - 1; n >= 0 && value[n:] == end {

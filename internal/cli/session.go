@@ -124,8 +124,8 @@ func (c *sessionShow) tell(a *app, s engine.Session, fold *perdure.Session) {
 		field{"forked from", cell{text: string(s.Forked)}},
 		field{"events", cell{text: fmt.Sprint(s.LastSeq)}},
 		field{"open tasks", cell{text: fmt.Sprint(s.OpenTasks)}},
-		field{"unknown", cell{text: a.unknownWork(s, fold), color: red}},
-		field{"needs you", cell{text: a.printNeedsYou(fold), color: yellow}},
+		field{"unknown", cell{text: sessionText{a}.unknownWork(s, fold), color: red}},
+		field{"needs you", cell{text: sessionText{a}.printNeedsYou(fold), color: yellow}},
 		field{"tokens", cell{text: fmt.Sprintf("%d in, %d out", fold.Usage.InputTokens, fold.Usage.OutputTokens)}},
 		field{"created", cell{text: moment(s.CreatedAt, now)}},
 		field{"updated", cell{text: moment(s.UpdatedAt, now)}},
@@ -150,17 +150,17 @@ func turnLine(t *engine.SessionTurn, now clock) string {
 }
 
 // unknownWork lists the commands that resolve unknown outcomes. It is empty when there are none.
-func (a *app) unknownWork(s engine.Session, fold *perdure.Session) string {
+func (a sessionText) unknownWork(s engine.Session, fold *perdure.Session) string {
 	if s.Unknown == 0 {
 		return ""
 	}
 	var lines []string
 	for id := range fold.UnknownCalls {
-		lines = append(lines, a.resolveCallLine(perdure.CallKey{Session: s.ID, Call: id}))
+		lines = append(lines, taskText{a.app}.resolveCallLine(perdure.CallKey{Session: s.ID, Call: id}))
 	}
 	for _, t := range fold.Tasks {
 		if t.State == perdure.TaskUnknown {
-			lines = append(lines, a.resolveLine(t.ID))
+			lines = append(lines, taskText{a.app}.resolveLine(t.ID))
 		}
 	}
 	slices.Sort(lines)
@@ -169,14 +169,14 @@ func (a *app) unknownWork(s engine.Session, fold *perdure.Session) string {
 
 // printNeedsYou lists the commands that answer open approvals and questions. It is empty when there
 // are none.
-func (a *app) printNeedsYou(fold *perdure.Session) string {
+func (a sessionText) printNeedsYou(fold *perdure.Session) string {
 	var lines []string
 	for _, p := range fold.Approvals {
 		lines = append(lines, program+" approve "+a.storeFlags()+string(p.ID)+"  ("+inLine(p.Tool)+")")
 	}
 	for _, t := range fold.Tasks {
 		if t.State == perdure.TaskAwaitingInput && t.InputRequest != nil && t.InputRequest.Kind != questionOfApproval {
-			lines = append(lines, a.inputLine(t)+"  ("+inLine(t.InputRequest.Prompt)+")")
+			lines = append(lines, taskText{a.app}.inputLine(t)+"  ("+inLine(t.InputRequest.Prompt)+")")
 		}
 	}
 	slices.Sort(lines)
@@ -266,12 +266,12 @@ func (c *sessionFork) Run(ctx context.Context, a *app) error {
 			a.message("both sessions use the folder %s, which was not copied", a.oneLine(folder, 200))
 		}
 		a.message("continue it with: %s run %s--session %s PROMPT", program, a.storeFlags(), f.ID)
-		return c.show(ctx, a, outputObject{string(f.ID), f, func() { a.forkSummary(f) }})
+		return c.show(ctx, a, outputObject{string(f.ID), f, func() { sessionText{a}.forkSummary(f) }})
 	})
 }
 
 // forkSummary prints the most important fields of a session.
-func (a *app) forkSummary(s engine.Session) {
+func (a sessionText) forkSummary(s engine.Session) {
 	a.fields(
 		field{"session", cell{string(s.ID), bold}},
 		field{"title", cell{text: s.Title}},
@@ -311,7 +311,7 @@ func (c *sessionExport) Run(ctx context.Context, a *app) error {
 				defer safe.Close()
 				out = safe
 			}
-			export := &exportHeadWriter{to: out, tell: a.leftOut}
+			export := &exportHeadWriter{to: out, tell: sessionText{a}.leftOut}
 			return errors.Join(eng.Archives().Export(ctx, s.ID, export), export.flush())
 		}
 		file, err := os.OpenFile(c.To, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -322,7 +322,7 @@ func (c *sessionExport) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return fmt.Errorf("export %s: %w", s.ID, err)
 		}
-		out := &exportHeadWriter{to: file, tell: a.leftOut}
+		out := &exportHeadWriter{to: file, tell: sessionText{a}.leftOut}
 		err = errors.Join(eng.Archives().Export(ctx, s.ID, out), out.flush())
 		if err == nil {
 			err = file.Sync()
@@ -358,7 +358,7 @@ func (c *sessionImport) Run(ctx context.Context, a *app) error {
 		return c.preview(a, in)
 	}
 	head, in := peekHead(in)
-	a.leftOut(head)
+	sessionText{a}.leftOut(head)
 	return a.with(ctx, writesAccess(false), func(eng Engine) error {
 		s, err := eng.Archives().Import(ctx, in, engine.Import{TakeOver: c.TakeOver})
 		switch {
@@ -371,7 +371,7 @@ func (c *sessionImport) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		a.message("imported %s, with %s", s.ID, dataScope(head))
-		return c.show(ctx, a, outputObject{string(s.ID), s, func() { a.forkSummary(s) }})
+		return c.show(ctx, a, outputObject{string(s.ID), s, func() { sessionText{a}.forkSummary(s) }})
 	})
 }
 
@@ -385,7 +385,7 @@ type sessionDelete struct {
 // Run shows what would be deleted, asks for confirmation, and deletes it.
 func (c *sessionDelete) Run(ctx context.Context, a *app) error {
 	return actFlags{c.DryRun, c.outputFlags}.onSession(ctx, a, c.Session, deletedOutput{}, func(eng Engine, s engine.Session) error {
-		what, err := a.subagentsOf(ctx, eng, s)
+		what, err := sessionText{a}.subagentsOf(ctx, eng, s)
 		if err != nil {
 			return err
 		}
@@ -417,7 +417,7 @@ func (c *sessionDelete) Run(ctx context.Context, a *app) error {
 }
 
 // subagentsOf describes on one line what is deleted together with a session.
-func (a *app) subagentsOf(ctx context.Context, eng Engine, s engine.Session) (string, error) {
+func (a sessionText) subagentsOf(ctx context.Context, eng Engine, s engine.Session) (string, error) {
 	all, err := eng.Sessions().List(ctx, 0)
 	agents, unknown := 0, s.Unknown
 	for _, other := range all {
@@ -447,7 +447,7 @@ func (c *sessionImport) preview(a *app, in io.Reader) error {
 		state = "running, so that --take-over is required"
 	}
 	a.message("would import %s, which was %s when it was exported", a.oneLine(head.Session, cellChars), state)
-	a.leftOut(head)
+	sessionText{a}.leftOut(head)
 	return nil
 }
 

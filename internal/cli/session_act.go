@@ -55,7 +55,7 @@ func (c *sessionNew) Run(ctx context.Context, a *app) error {
 			return fmt.Errorf("start a session: %w", err)
 		}
 		a.message("created %s; send a prompt with: %s run %s--session %s PROMPT", s.ID, program, a.storeFlags(), s.ID)
-		return c.show(ctx, a, outputObject{string(s.ID), s, func() { a.forkSummary(s) }})
+		return c.show(ctx, a, outputObject{string(s.ID), s, func() { sessionText{a}.forkSummary(s) }})
 	})
 }
 
@@ -81,7 +81,7 @@ func (c *sessionInterrupt) Run(ctx context.Context, a *app) error {
 			return err
 		case !runs:
 			a.message("nothing was done: %s has no running turn, it is %s", s.ID, s.Status)
-			return c.show(ctx, a, outputObject{string(s.ID), s, func() { a.forkSummary(s) }})
+			return c.show(ctx, a, outputObject{string(s.ID), s, func() { sessionText{a}.forkSummary(s) }})
 		case c.DryRun:
 			a.message("would interrupt the turn of %s: %s", s.ID, a.oneLine(s.Title, cellChars))
 			return nil
@@ -97,7 +97,7 @@ func (c *sessionInterrupt) Run(ctx context.Context, a *app) error {
 			return fmt.Errorf("read the session: %w", err)
 		}
 		a.message("interrupted the turn of %s; %s", s.ID, leftBehind(s.OpenTasks))
-		return c.show(ctx, a, outputObject{string(s.ID), s, func() { a.forkSummary(s) }})
+		return c.show(ctx, a, outputObject{string(s.ID), s, func() { sessionText{a}.forkSummary(s) }})
 	})
 }
 
@@ -149,7 +149,7 @@ func (c *sessionLabel) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		a.message("labels of %s: %s", s.ID, a.oneLine(labelLine(s.Labels), 300))
-		return c.show(ctx, a, outputObject{string(s.ID), s, func() { a.forkSummary(s) }})
+		return c.show(ctx, a, outputObject{string(s.ID), s, func() { sessionText{a}.forkSummary(s) }})
 	})
 }
 

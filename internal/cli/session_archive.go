@@ -45,7 +45,7 @@ func peekHead(in io.Reader) (exportHead, io.Reader) {
 }
 
 // leftOut prints what an export does not contain.
-func (a *app) leftOut(head exportHead) {
+func (a sessionText) leftOut(head exportHead) {
 	for _, one := range head.LeftOut {
 		a.message("left out: %s %s of %s", a.oneLine(one.Kind, cellChars), a.oneLine(one.Name, 200),
 			a.oneLine(one.Session, cellChars))

@@ -37,8 +37,8 @@ func (c *sessionPause) Run(ctx context.Context, a *app) error {
 			a.message("%s in the background keep running; cancel them with: %s task cancel %s--all --session %s",
 				count(s.OpenTasks, "task"), program, a.storeFlags(), s.ID)
 		}
-		a.message("resume it with: %s", a.resumeLine(s.ID))
-		return c.show(ctx, a, outputObject{string(s.ID), s, func() { a.forkSummary(s) }})
+		a.message("resume it with: %s", sessionText{a}.resumeLine(s.ID))
+		return c.show(ctx, a, outputObject{string(s.ID), s, func() { sessionText{a}.forkSummary(s) }})
 	})
 }
 
@@ -63,7 +63,7 @@ func (c *sessionResume) Run(ctx context.Context, a *app) error {
 			a.message("resumed %s, but could not read its state: %v", id, err)
 			return nil
 		}
-		if s.Status == perdure.SessionPaused && s.Paused == nil && a.pausedByBudget(ctx, eng, id) {
+		if s.Status == perdure.SessionPaused && s.Paused == nil && (sessionText{a}).pausedByBudget(ctx, eng, id) {
 			a.message("resumed %s, but a budget still pauses it: see %s budget show %ssession %s, and raise the limit", id,
 				program, a.storeFlags(), id)
 			return c.showForPrograms(ctx, a, string(id), s)
@@ -75,13 +75,13 @@ func (c *sessionResume) Run(ctx context.Context, a *app) error {
 
 // pausedByBudget reports whether a budget stops a session. The row of the session may be older than
 // the journal.
-func (a *app) pausedByBudget(ctx context.Context, eng Engine, id perdure.SessionID) bool {
+func (a sessionText) pausedByBudget(ctx context.Context, eng Engine, id perdure.SessionID) bool {
 	fold, err := foldSession(ctx, eng, id)
 	return err == nil && fold.Halt != nil
 }
 
 // resumeLine returns the command that resumes a session.
-func (a *app) resumeLine(id perdure.SessionID) string {
+func (a sessionText) resumeLine(id perdure.SessionID) string {
 	return program + " session resume " + a.storeFlags() + string(id)
 }
 

@@ -22,7 +22,7 @@ type ctrlC struct {
 
 // onCtrlC passes every Ctrl-C to take until the returned function is called. A Ctrl-C that take
 // does not handle ends the command, and so does one that arrives while take still runs.
-func (a *app) onCtrlC(take func() bool) (stop func()) {
+func (a lifetime) onCtrlC(take func() bool) (stop func()) {
 	set := func(take func() bool) {
 		a.ctrlC.mu.Lock()
 		defer a.ctrlC.mu.Unlock()
@@ -33,7 +33,7 @@ func (a *app) onCtrlC(take func() bool) (stop func()) {
 }
 
 // checkStopTimeout refuses a stop timeout that is not positive.
-func (a *app) checkStopTimeout() error {
+func (a lifetime) checkStopTimeout() error {
 	if a.flags.StopTimeout <= 0 {
 		return usageError("--stop-timeout must be greater than 0",
 			"for instance 10s; a second Ctrl-C or SIGTERM exits at once")
@@ -44,7 +44,7 @@ func (a *app) checkStopTimeout() error {
 // listen ends the command when a signal arrives. The first signal starts a clean stop, which may
 // handler as long as the stop timeout; the next one exits at once. The returned function stops
 // listening.
-func (a *app) listen() (stop func()) {
+func (a lifetime) listen() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background()) // listening continues during the stop
 	ended := make(chan struct{})
 	go func() {
@@ -84,7 +84,7 @@ func (a *app) listen() (stop func()) {
 
 // passSignal passes a Ctrl-C to the handler; it returns nil when there is none. The channel
 // receives whether the Ctrl-C was handled; its capacity is 1 because the receiver may be gone.
-func (a *app) passSignal() chan bool {
+func (a lifetime) passSignal() chan bool {
 	a.ctrlC.mu.Lock()
 	take := a.ctrlC.handler
 	a.ctrlC.mu.Unlock()
@@ -98,7 +98,7 @@ func (a *app) passSignal() chan bool {
 
 // runWithin abandons the command when it has not ended within the stop timeout, unless the returned
 // function is called before.
-func (a *app) runWithin(l exitReason) (ended func()) {
+func (a lifetime) runWithin(l exitReason) (ended func()) {
 	limit := a.flags.StopTimeout
 	l.message = "stopped after " + limit.String() + " before all work had ended; the next start continues it"
 	timer := time.AfterFunc(limit, func() { a.abandon(l) })
@@ -106,7 +106,7 @@ func (a *app) runWithin(l exitReason) (ended func()) {
 }
 
 // abandon lets Main return. The first caller determines the reason.
-func (a *app) abandon(l exitReason) {
+func (a lifetime) abandon(l exitReason) {
 	select {
 	case a.abandoned <- l:
 	default:
@@ -118,7 +118,7 @@ func (a *app) abandon(l exitReason) {
 const finalMessageTime = time.Second
 
 // exit restores the terminal and prints why the command ends.
-func (a *app) exit(l exitReason) {
+func (a lifetime) exit(l exitReason) {
 	said := make(chan struct{})
 	go func() {
 		defer close(said)

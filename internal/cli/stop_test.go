@@ -114,8 +114,8 @@ func TestCtrlCWhileTheFirstIsTaken(t *testing.T) {
 		signals, over, ended := make(chan os.Signal, 2), make(chan struct{}), make(chan error, 1)
 		a := &app{Dependencies: Dependencies{Signals: signals}, abandoned: make(chan exitReason, 1), end: func(err error) { ended <- err }}
 		a.flags.StopTimeout = time.Hour
-		defer a.onCtrlC(func() bool { <-over; return false })()
-		stop := a.listen()
+		defer lifetime{a}.onCtrlC(func() bool { <-over; return false })()
+		stop := lifetime{a}.listen()
 
 		signals <- os.Interrupt
 		signals <- os.Interrupt
@@ -150,7 +150,7 @@ func TestTerminalIsGivenBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.exit(exitReason{code: exitInterrupted, message: "exited at once"})
+	lifetime{a}.exit(exitReason{code: exitInterrupted, message: "exited at once"})
 	if err := restore(); err != nil || given != 1 {
 		t.Errorf("given back %d times, %v", given, err)
 	}

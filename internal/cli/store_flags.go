@@ -56,7 +56,7 @@ func withoutPassword(text, variable string) string {
 
 // checkStoreFlags refuses --database and --server with an empty value, as from an unset shell
 // variable: the command would silently use another store.
-func (a *app) checkStoreFlags() error {
+func (a storeChoice) checkStoreFlags() error {
 	switch {
 	case a.typed["database"] && a.flags.Database == "":
 		return usageError("--database is empty", "set PERDURE_DATABASE to the URL of the database, including its password")

@@ -41,7 +41,7 @@ func variables() map[string]string {
 }
 
 // precedence returns where the value of a flag comes from.
-func (a *app) precedence(flag string) precedence {
+func (a storeChoice) precedence(flag string) precedence {
 	switch set, inFiles := a.settings.count[flag]; {
 	case a.typed[flag]:
 		return onCommandLine
@@ -66,10 +66,10 @@ func (a *app) store() (dir, database, server string) {
 	if server == "" {
 		return dir, database, server
 	}
-	if a.precedence("data") < a.precedence("server") {
+	if (storeChoice{a}).precedence("data") < (storeChoice{a}).precedence("server") {
 		dir = ""
 	}
-	if a.precedence("database") < min(a.precedence("server"), inEnvironment) {
+	if (storeChoice{a}).precedence("database") < min(storeChoice{a}.precedence("server"), inEnvironment) {
 		database = ""
 	}
 	return dir, database, server
@@ -78,7 +78,7 @@ func (a *app) store() (dir, database, server string) {
 // checkProfileStore refuses a profile that chooses a store where a setting of no higher precedence
 // chooses another one. Obeying either would work in a store that the user did not name, or not only
 // in it.
-func (a *app) checkProfileStore(ctx context.Context) error {
+func (a storeChoice) checkProfileStore(ctx context.Context) error {
 	by := map[string]string{"data": a.flags.Data, "database": a.flags.Database, "server": a.flags.Server}
 	for _, flag := range []string{"server", "database", "data"} {
 		set, named := a.settings.count[flag]
@@ -112,7 +112,7 @@ func (a *app) checkProfileStore(ctx context.Context) error {
 
 // sameStore reports whether two values of a flag mean the same store. It returns false when that
 // cannot be determined.
-func (a *app) sameStore(ctx context.Context, flag, one, other string) bool {
+func (a storeChoice) sameStore(ctx context.Context, flag, one, other string) bool {
 	switch {
 	case one == other:
 		return true
@@ -128,7 +128,7 @@ func (a *app) sameStore(ctx context.Context, flag, one, other string) bool {
 // checkLocal refuses a command that works on the data directory itself when another store is named.
 func (a *app) checkLocal(what string, flags ...string) error {
 	for _, flag := range flags {
-		if near := a.precedence(flag); near >= max(inEnvironment, a.precedence("data")) && near != inDefault {
+		if near := (storeChoice{a}).precedence(flag); near >= max(inEnvironment, storeChoice{a}.precedence("data")) && near != inDefault {
 			return usageError(fmt.Sprintf("%s works directly on a data directory, but --%s or %s names another store", what,
 				flag, variables()[flag]),
 				fmt.Sprintf("remove it, or name the directory with --data, which overrides a variable: env -u %s %s %s",

@@ -286,7 +286,9 @@ func (s *stream) isIdle() bool {
 // journal shows the events as JSON, and nothing else.
 type journal struct{ a *app }
 
-func (j journal) event(e perdure.Event, _ *perdure.Session) error { return j.a.event(e, "jsonl") }
+func (j journal) event(e perdure.Event, _ *perdure.Session) error {
+	return eventText{j.a}.event(e, "jsonl")
+}
 
 func (j journal) live(engine.Frame) error { return nil }
 

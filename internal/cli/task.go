@@ -120,12 +120,12 @@ func (c *taskShow) Run(ctx context.Context, a *app) error {
 		if t, err = eng.Tasks().Get(ctx, t.ID); err != nil { // in a list its arguments are masked
 			return fmt.Errorf("read the task: %w", err)
 		}
-		return c.show(ctx, a, outputObject{string(t.ID), t, func() { a.printTask(t, a.now()) }})
+		return c.show(ctx, a, outputObject{string(t.ID), t, func() { taskText{a}.printTask(t, a.now()) }})
 	})
 }
 
 // printTask prints a task on a terminal.
-func (a *app) printTask(t perdure.Task, now clock) {
+func (a taskText) printTask(t perdure.Task, now clock) {
 	_, c := stateMark(t.State)
 	a.fields(
 		field{"task", cell{string(t.ID), bold}},
@@ -155,7 +155,7 @@ func (a *app) printTask(t perdure.Task, now clock) {
 }
 
 // todo says what the user can do about a task; it is empty for ended tasks with a known outcome.
-func (a *app) todo(t perdure.Task) string {
+func (a taskText) todo(t perdure.Task) string {
 	switch {
 	case t.State == perdure.TaskUnknown:
 		return "find out whether it happened, then record it:\n" + a.resolveLine(t.ID)
@@ -169,13 +169,13 @@ func (a *app) todo(t perdure.Task) string {
 
 // resolveLine returns the command that resolves the unknown outcome of a task, with its
 // alternatives.
-func (a *app) resolveLine(id perdure.TaskID) string {
+func (a taskText) resolveLine(id perdure.TaskID) string {
 	return program + " task resolve " + a.storeFlags() + quote(string(id)) + " --happened | --did-not-happen | --run-again"
 }
 
 // resolveCallLine is resolveLine for a call without a task. Such a call cannot run again, since its
 // turn has continued without it.
-func (a *app) resolveCallLine(key perdure.CallKey) string {
+func (a taskText) resolveCallLine(key perdure.CallKey) string {
 	return program + " task resolve " + a.storeFlags() + quote(key.String()) + " --happened | --did-not-happen"
 }
 
@@ -203,7 +203,7 @@ func deadline(t perdure.Task, now clock) string {
 	return t.DeadlineAt.Format(time.RFC3339) + "  (in " + span(t.DeadlineAt.Sub(now.Time)) + ")"
 }
 
-func (a *app) logLine(t perdure.Task) string {
+func (a taskText) logLine(t perdure.Task) string {
 	return strings.TrimSpace(t.LogPath + "  " + count(t.LogBytes, "byte") + "  (" + program + " task log " + a.storeFlags() +
 		string(t.ID) + ")")
 }

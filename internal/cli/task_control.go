@@ -97,7 +97,7 @@ func (c *taskInput) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		a.message("answered %s, which asked: %s", shortTask(t), a.oneLine(q.Prompt, 300))
-		a.printContinue(t)
+		taskText{a}.printContinue(t)
 		return sentMessage{t.ID, id}.print(ctx, a, c.outputFlags)
 	})
 }
@@ -117,7 +117,7 @@ func (c *taskInput) openQuestion(ctx context.Context, a *app, eng Engine) (perdu
 			hint: todo}
 	case t.InputRequest.Kind == questionOfApproval:
 		return t, &userError{err: perdure.Conflict, message: string(t.ID) + " needs an approval, not an answer",
-			hint: a.approvalsOf(t)}
+			hint: taskText{a}.approvalsOf(t)}
 	}
 	return t, nil
 }
@@ -126,7 +126,7 @@ func (c *taskInput) openQuestion(ctx context.Context, a *app, eng Engine) (perdu
 const questionOfApproval = "approval"
 
 // approvalsOf returns the command that lists the approvals of a task's session.
-func (a *app) approvalsOf(t perdure.Task) string {
+func (a taskText) approvalsOf(t perdure.Task) string {
 	return program + " approval list " + a.storeFlags() + "--session " + string(t.Session)
 }
 
@@ -141,12 +141,12 @@ func (c *taskInput) printQuestion(a *app, t perdure.Task) {
 		field{"tool", cell{text: t.Tool}},
 		field{"question", cell{text: t.InputRequest.Prompt}},
 		field{"expects", cell{text: expected}},
-		field{"what to do", cell{text: a.inputLine(t)}},
+		field{"what to do", cell{text: taskText{a}.inputLine(t)}},
 	)
 }
 
 // inputLine returns the command that answers a task's question, with a placeholder for the answer.
-func (a *app) inputLine(t perdure.Task) string {
+func (a taskText) inputLine(t perdure.Task) string {
 	if t.InputRequest.Kind == questionOfApproval {
 		return a.approvalsOf(t)
 	}
@@ -168,7 +168,7 @@ func answerTo(q perdure.InputRequest, text string) perdure.TaskMessage {
 }
 
 // printContinue says how work continues when no server is running.
-func (a *app) printContinue(t perdure.Task) {
+func (a taskText) printContinue(t perdure.Task) {
 	a.message("if no server is running, continue with: %s run %s--session %s", program, a.storeFlags(), t.Session)
 }
 
@@ -192,7 +192,7 @@ func (c *taskMessage) Run(ctx context.Context, a *app) error {
 	}
 	return a.with(ctx, writesAccess(c.DryRun), found(ctx, c.Task, a.task, func(eng Engine, t perdure.Task) error {
 		if t.State.Terminal() {
-			return a.endedError(t)
+			return taskText{a}.endedError(t)
 		}
 		if c.DryRun {
 			a.message("would send %s to %s, which is %s", count(len(text), "byte"), shortTask(t), t.State)
@@ -217,7 +217,7 @@ func writesAccess(dry bool) OpenOptions {
 }
 
 // endedError refuses to change a task that has ended.
-func (a *app) endedError(t perdure.Task) error {
+func (a taskText) endedError(t perdure.Task) error {
 	return &userError{
 		err: perdure.Conflict, message: fmt.Sprintf("%s has already ended: it is %s", t.ID, t.State),
 		hint: program + " task list " + a.storeFlags() +
@@ -262,12 +262,12 @@ func (c *taskDetach) Run(ctx context.Context, a *app) error {
 		}
 		a.message("%s of %s continues in the background as %s", call.Key, a.oneLine(call.Tool, cellChars), t.ID)
 		a.message("  %s task watch %s%s", program, a.storeFlags(), t.ID)
-		return c.show(ctx, a, outputObject{string(t.ID), t, func() { a.deliveryFields(t) }})
+		return c.show(ctx, a, outputObject{string(t.ID), t, func() { taskText{a}.deliveryFields(t) }})
 	})
 }
 
 // deliveryFields prints a task, and how its result is delivered.
-func (a *app) deliveryFields(t perdure.Task) {
+func (a taskText) deliveryFields(t perdure.Task) {
 	_, c := stateMark(t.State)
 	a.fields(
 		field{"task", cell{string(t.ID), bold}},
@@ -294,7 +294,7 @@ func (c *taskDelivery) Run(ctx context.Context, a *app) error {
 		switch {
 		case looks:
 		case t.State.Terminal():
-			return a.endedError(t)
+			return taskText{a}.endedError(t)
 		case c.DryRun:
 			a.message("would change %s, which has %s", shortTask(t), before)
 			return nil
@@ -305,7 +305,7 @@ func (c *taskDelivery) Run(ctx context.Context, a *app) error {
 			}
 			a.message("changed %s from %s to delivery %s, wake %s", shortTask(t), before, t.Delivery, t.Wake)
 		}
-		return c.show(ctx, a, outputObject{string(t.ID), t, func() { a.deliveryFields(t) }})
+		return c.show(ctx, a, outputObject{string(t.ID), t, func() { taskText{a}.deliveryFields(t) }})
 	})
 }
 
@@ -340,13 +340,13 @@ func (c *taskDrain) Run(ctx context.Context, a *app) error {
 			a.message("drained %s of %s; they are not returned again", count(len(ready), "result"), s.ID)
 		}
 		list := tasks(a.now())
-		list.noun, list.tell = "results to drain", a.printResults
+		list.noun, list.tell = "results to drain", taskText{a}.printResults
 		return list.print(ctx, a, c.outputFlags, ready)
 	})
 }
 
 // printResults prints the results of ended tasks, one after another.
-func (a *app) printResults(all []perdure.Task) {
+func (a taskText) printResults(all []perdure.Task) {
 	for i, t := range all {
 		if i > 0 {
 			fmt.Fprintln(a.out)

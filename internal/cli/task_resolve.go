@@ -103,7 +103,7 @@ func (c *taskResolve) find(ctx context.Context, a *app, eng Engine) (resolvable,
 		if err != nil {
 			return resolvable{}, err
 		}
-		return a.resolvableTask(t)
+		return taskText{a}.resolvableTask(t)
 	}
 	call, err := a.call(ctx, eng, c.ID)
 	if err != nil {
@@ -114,11 +114,11 @@ func (c *taskResolve) find(ctx context.Context, a *app, eng Engine) (resolvable,
 		if err != nil {
 			return resolvable{}, fmt.Errorf("read the task of %s: %w", call.Key, err)
 		}
-		return a.resolvableTask(t)
+		return taskText{a}.resolvableTask(t)
 	}
 	found := resolvable{name: call.Key.String(), tool: call.Tool, key: call.Key}
 	if call.State != perdure.CallUnknown {
-		return found, a.outcomeKnownError(found.name, string(call.State))
+		return found, taskText{a}.outcomeKnownError(found.name, string(call.State))
 	}
 	if c.RunAgain {
 		return found, &userError{
@@ -130,7 +130,7 @@ func (c *taskResolve) find(ctx context.Context, a *app, eng Engine) (resolvable,
 	return found, nil
 }
 
-func (a *app) resolvableTask(t perdure.Task) (resolvable, error) {
+func (a taskText) resolvableTask(t perdure.Task) (resolvable, error) {
 	found := resolvable{name: string(t.ID), tool: t.Tool, task: t.ID, key: perdure.CallKey{Session: t.Session}}
 	if t.State != perdure.TaskUnknown {
 		return found, a.outcomeKnownError(found.name, string(t.State))
@@ -138,7 +138,7 @@ func (a *app) resolvableTask(t perdure.Task) (resolvable, error) {
 	return found, nil
 }
 
-func (a *app) outcomeKnownError(name, state string) error {
+func (a taskText) outcomeKnownError(name, state string) error {
 	return &userError{
 		err: perdure.Conflict, message: fmt.Sprintf("the outcome of %s is already known: it is %s", name, state),
 		hint: program + " task list " + a.storeFlags() + "--state unknown  lists unknown outcomes",

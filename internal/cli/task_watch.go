@@ -42,7 +42,7 @@ func (c *taskWatch) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		return &userError{code: exitFailed,
-			message: fmt.Sprintf("%s has ended: %s%s", last.ID, last.State, because(taskError(last))), hint: a.todo(last)}
+			message: fmt.Sprintf("%s has ended: %s%s", last.ID, last.State, because(taskError(last))), hint: taskText{a}.todo(last)}
 	})
 }
 

@@ -12,7 +12,7 @@ import (
 // leaves returns every command by its path.
 func leaves(t *testing.T) map[string]*kong.Node {
 	t.Helper()
-	parser, err := kong.New(&commandLine{}, (&app{}).options(func(int) {})...)
+	parser, err := kong.New(&commandLine{}, commandParser{&app{}}.options(func(int) {})...)
 	if err != nil {
 		t.Fatal(err)
 	}

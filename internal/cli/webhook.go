@@ -60,7 +60,9 @@ func (c *webhookCreate) Run(ctx context.Context, a *app) error {
 		}
 		a.message("created %s; save its secret now, it is not shown again (webhook change --rotate creates a new one). Test it with: %s webhook test %s%s", made.ID, program, a.storeFlags(), made.ID)
 		return c.show(ctx, a, outputObject{string(made.ID), made,
-			func() { a.fields(append(a.webhookFields(made.Webhook), field{"secret", cell{text: made.Secret}})...) }})
+			func() {
+				a.fields(append(webhookText{a}.webhookFields(made.Webhook), field{"secret", cell{text: made.Secret}})...)
+			}})
 	})
 }
 
@@ -182,7 +184,7 @@ func (c *webhookChange) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		all := a.webhookFields(made.Webhook)
+		all := webhookText{a}.webhookFields(made.Webhook)
 		if made.Secret != "" {
 			all = append(all, field{"secret", cell{text: made.Secret}})
 		}
@@ -217,7 +219,7 @@ func (c *webhookTest) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		if err := c.show(ctx, a, outputObject{string(d.ID), d, func() { a.printDelivery(d) }}); err != nil ||
+		if err := c.show(ctx, a, outputObject{string(d.ID), d, func() { webhookText{a}.printDelivery(d) }}); err != nil ||
 			d.State == webhook.Delivered {
 			return err
 		}
@@ -318,7 +320,7 @@ func (c *webhookRedeliver) Run(ctx context.Context, a *app) error {
 		}
 		a.message("queued %s; it is sent while %s serve or %s run is running on this data directory", d.ID, program,
 			program)
-		return c.show(ctx, a, outputObject{string(d.ID), d, func() { a.printDelivery(d) }})
+		return c.show(ctx, a, outputObject{string(d.ID), d, func() { webhookText{a}.printDelivery(d) }})
 	})
 }
 
@@ -419,10 +421,10 @@ func lastAttempt(d webhook.Delivery) string {
 
 // showWebhook prints a webhook.
 func (o outputFlags) showWebhook(ctx context.Context, a *app, w webhook.Webhook) error {
-	return o.show(ctx, a, outputObject{string(w.ID), w, func() { a.fields(a.webhookFields(w)...) }})
+	return o.show(ctx, a, outputObject{string(w.ID), w, func() { a.fields(webhookText{a}.webhookFields(w)...) }})
 }
 
-func (a *app) webhookFields(w webhook.Webhook) []field {
+func (a webhookText) webhookFields(w webhook.Webhook) []field {
 	now := a.now()
 	failures := ""
 	if w.Failures > 0 {
@@ -440,7 +442,7 @@ func (a *app) webhookFields(w webhook.Webhook) []field {
 }
 
 // printDelivery prints a delivery, a line for each attempt.
-func (a *app) printDelivery(d webhook.Delivery) {
+func (a webhookText) printDelivery(d webhook.Delivery) {
 	fmt.Fprintln(a.out, a.oneLine(fmt.Sprintf("%s  %s  %s", d.ID, d.State, d.Type), 300))
 	for _, t := range d.AttemptLog {
 		what := t.Error
