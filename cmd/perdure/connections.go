@@ -52,7 +52,7 @@ func (c *connections) Test(ctx context.Context, name string) (engine.Connection,
 	if !ok {
 		return engine.Connection{}, fmt.Errorf("connection %.80q: %w", name, perdure.NotFound)
 	}
-	if err = of.check(); err == nil {
+	if err = of.check(name); err == nil {
 		err = c.servers.refresh(ctx, name, of)
 	}
 	if ctx.Err() != nil {

@@ -78,8 +78,10 @@ func dependencies(terminal cli.Terminal, known *redact.Set) cli.Dependencies {
 		MCP: mcp.Operations{
 			Serve: func(ctx context.Context, s mcp.ServeOptions) error { return serveMCP(ctx, s, mcpLog(terminal, known)) },
 			Proxy: func(ctx context.Context, p mcp.ProxyOptions) error { return proxyMCP(ctx, p, mcpLog(terminal, known)) },
-			Test:  testMCP,
-			Keep:  func(ctx context.Context, k mcp.KeepOptions) error { return keepMCP(ctx, k, mcpLog(terminal, known)) },
+			Test: func(ctx context.Context, t mcp.TestOptions) (mcp.TestResult, error) {
+				return testMCP(ctx, t, mcpLog(terminal, known))
+			},
+			Keep: func(ctx context.Context, k mcp.KeepOptions) error { return keepMCP(ctx, k, mcpLog(terminal, known)) },
 		},
 		Chaos:     chaoscmd.Run{Program: self(), Dial: dialChaos, Addr: freeAddr},
 		ChaosPart: chaosParts,

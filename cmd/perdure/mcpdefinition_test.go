@@ -40,9 +40,17 @@ func TestMCPDefinitions(t *testing.T) {
 			t.Errorf("nothing is said about %s: %s", part, said)
 		}
 	}
-	listed, err := exec.Command("perdure", "--data", data, "mcp", "test", "--name", "world").Output()
+	var warned strings.Builder
+	test := exec.Command("perdure", "--data", data, "mcp", "test", "--name", "world")
+	test.Stderr = &warned
+	listed, err := test.Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatal(err, warned.String())
+	}
+	for _, part := range []string{"gone_tool", "gone_class", "gone_*", "a.b", "a_b"} {
+		if !strings.Contains(warned.String(), part) {
+			t.Errorf("mcp test says nothing about %s: %s", part, warned.String())
+		}
 	}
 	for _, name := range []string{"world__work_slowly", "world__a_b ", "world__a_b_", "world__tool_", "world__odd"} {
 		if !strings.Contains(string(listed), name) {

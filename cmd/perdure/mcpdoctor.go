@@ -39,7 +39,7 @@ func (s *mcpServers) check(ctx context.Context, name string, of mcpServer) cli.C
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	check := cli.Check{Name: "MCP server " + name, Health: cli.HealthOK}
-	err := of.check()
+	err := of.check(name)
 	if err != nil {
 		check.Health, check.Detail, check.Fix = cli.HealthError, err.Error(), "correct its entry in "+mcpFile
 		return check

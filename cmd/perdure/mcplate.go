@@ -48,11 +48,8 @@ type lateServer struct {
 func (s *mcpServers) add(home mcpConfig, tools *tool.Registry) error {
 	for _, name := range slices.Sorted(maps.Keys(home.Servers)) {
 		of := home.Servers[name]
-		if err := of.check(); err != nil {
+		if err := of.check(name); err != nil {
 			return fmt.Errorf("MCP server %s of %s: %w", name, mcpFile, err)
-		}
-		if _, err := mcptool.NewServer(mcptool.ServerConfig{Name: name}); err != nil {
-			return fmt.Errorf("%s: %w", mcpFile, err)
 		}
 		l := &lateServer{s: s, name: name, of: of, tools: tools}
 		s.all = append(s.all, l)

@@ -101,8 +101,12 @@ func newMCPServers(dataDir string, st store.Store, log *slog.Logger) *mcpServers
 	return &mcpServers{dir: filepath.Join(dataDir, "mcp"), st: st, log: log, closed: make(chan struct{})}
 }
 
-// check returns what is wrong with the entry of a server.
-func (m mcpServer) check() error {
+// check returns what is wrong with the entry of a server, or with its name, which is also the name
+// of a file.
+func (m mcpServer) check(name string) error {
+	if _, err := mcptool.NewServer(mcptool.ServerConfig{Name: name}); err != nil {
+		return err
+	}
 	if (m.Command == "") == (m.URL == "") {
 		return fmt.Errorf("%w entry: give either a command or a url", perdure.Invalid)
 	}
@@ -319,8 +323,8 @@ func (s *mcpServers) Close() error {
 
 var _ io.Closer = (*mcpServers)(nil)
 
-// testMCP requests the report of a server.
-func testMCP(ctx context.Context, t mcp.TestOptions) (said mcp.TestResult, err error) {
+// testMCP requests the report of a server. What is left out of its tools is logged as a warning.
+func testMCP(ctx context.Context, t mcp.TestOptions, log *slog.Logger) (said mcp.TestResult, err error) {
 	of := mcpServer{URL: t.URL}
 	if len(t.Command) > 0 {
 		of.Command, of.Args = t.Command[0], t.Command[1:]
@@ -335,10 +339,11 @@ func testMCP(ctx context.Context, t mcp.TestOptions) (said mcp.TestResult, err e
 			return said, fmt.Errorf("%w: %s has no server %q", perdure.NotFound, filepath.Join(t.Dir, mcpFile), t.Name)
 		}
 	}
-	if err := of.check(); err != nil {
+	name := cmp.Or(t.Name, "server")
+	if err := of.check(name); err != nil {
 		return said, err
 	}
-	s := newMCPServers(t.Dir, nil, slog.New(slog.DiscardHandler))
+	s := newMCPServers(t.Dir, nil, log)
 	var found mcpProbe
 	if t.Name != "" {
 		found, err = s.probeAnew(ctx, t.Name, of)
@@ -349,8 +354,8 @@ func testMCP(ctx context.Context, t mcp.TestOptions) (said mcp.TestResult, err e
 		return said, err
 	}
 	said = mcp.TestResult{Server: found.Server, ProtocolVersion: found.ProtocolVersion, Tasks: found.Tasks}
-	server, err := mcptool.NewServer(mcptool.ServerConfig{Name: cmp.Or(t.Name, "server"), Definitions: found.Tools,
-		Classes: of.Classes, Only: of.Tools, Agents: of.Agents})
+	server, err := mcptool.NewServer(mcptool.ServerConfig{Name: name, Definitions: found.Tools,
+		Classes: of.Classes, Only: of.Tools, Agents: of.Agents, Log: log})
 	if err != nil {
 		return said, err
 	}

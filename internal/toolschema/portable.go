@@ -169,11 +169,16 @@ func (o *rewrite) named(keyword string, value any) {
 	entries, _ := value.(map[string]any)
 	written := map[string]any{}
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
-		if entries[name] == false || !isSchema(entries[name]) {
+		entry := entries[name]
+		if _, isList := entry.([]any); isList || entry == false { // a list is a misplaced keyword
 			o.notes.add(join(o.at, keyword, name), "left out: not a schema that allows anything")
 			continue
 		}
-		written[name] = o.child(entries[name], keyword, name)
+		if !isSchema(entry) { // null or a text: the name still tells the model of the property
+			o.notes.add(join(o.at, keyword, name), "not a schema: described as any value")
+			entry = true
+		}
+		written[name] = o.child(entry, keyword, name)
 	}
 	o.out[keyword] = written
 }

@@ -245,8 +245,8 @@ func TestPortableForms(t *testing.T) {
 			`{"properties":{"a":{"type":"boolean"},"b":{"type":"integer"},"c":{},"d":{}},"type":"object"}`,
 		},
 		"values of another form": {
-			`{"type":"object","description":null,"properties":{"a":{"type":"string","enum":[],"title":5,"minLength":"3"},"b":null,"c":true,"required":["a"]},"required":["a","a"]}`,
-			`{"properties":{"a":{"type":"string"},"c":{}},"required":["a"],"type":"object"}`,
+			`{"type":"object","description":null,"properties":{"a":{"type":"string","enum":[],"title":5,"minLength":"3"},"b":null,"c":true,"d":"string","required":["a"]},"required":["a","a"]}`,
+			`{"properties":{"a":{"type":"string"},"b":{},"c":{},"d":{}},"required":["a"],"type":"object"}`,
 		},
 		"a type beside choices (NousResearch/hermes-agent#14804)": {
 			`{"type":"object","properties":{"a":{"type":"string","anyOf":[{"maxLength":2},{"enum":["long"]}]}}}`,
