@@ -1,14 +1,17 @@
 package mcptool_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/perdure/perdure"
@@ -283,12 +286,26 @@ func TestAnswerWithoutAnAnswer(t *testing.T) {
 	}
 }
 
+// nobody is an address at which nothing listens. The port of a listener that was closed would not
+// do: another test may get it.
+const nobody = "127.0.0.1:1"
+
 // TestServerIsNotThere: a call to a server that accepts no connection was not made.
 func TestServerIsNotThere(t *testing.T) {
 	t.Parallel()
 	s := &stateful{sessions: map[string]bool{}}
 	web := httptest.NewServer(s)
-	c, err := mcptool.Open(t.Context(), mcptool.Config{URL: web.URL + "/mcp", HTTP: web.Client()})
+	defer web.Close()
+	var gone atomic.Bool
+	// Each request has its own connection, so that none is sent over one that was made before.
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if gone.Load() {
+				addr = nobody
+			}
+			return (&net.Dialer{}).DialContext(ctx, network, addr)
+		}}}
+	c, err := mcptool.Open(t.Context(), mcptool.Config{URL: web.URL + "/mcp", HTTP: client})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,11 +314,10 @@ func TestServerIsNotThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	web.CloseClientConnections()
-	web.Close()
+	gone.Store(true)
 
 	if r := run(t, all[0], "1"); r.IsSuccess() || r.ErrorKind != "" {
-		t.Errorf("got %s %q", r.ErrorKind, r.Text)
+		t.Errorf("got %s %q", r.ErrorKind, textOf(r))
 	}
 }
 
