@@ -14,8 +14,6 @@ type Connections interface {
 	// server that does not respond is not an error; the returned state says so. NotFound: no such
 	// server.
 	Test(ctx context.Context, name string) (Connection, error)
-	// Providers lists the providers by name.
-	Providers(ctx context.Context) ([]Provider, error)
 }
 
 // The states of a connection.
@@ -38,13 +36,4 @@ type Connection struct {
 	Server    string    `json:"server,omitempty"`    // the name that the server reports
 	Tools     []string  `json:"tools"`               // under the names that agents use
 	LastError string    `json:"last_error,omitempty"`
-}
-
-// Provider is a provider of models as callers see it.
-type Provider struct {
-	Name    string `json:"name"`               // the part of a model name before the colon
-	Kind    string `json:"kind"`               // openai, anthropic or scripted
-	BaseURL string `json:"base_url,omitempty"` // empty: the provider's default, unless a model names another one
-	Ready   bool   `json:"ready"`
-	Missing string `json:"missing,omitempty"` // why it cannot be used
 }

@@ -18,7 +18,16 @@ import (
 type Providers struct {
 	Agents      func() (map[string]ConfiguredAgent, error) // by name, which must not look like an agent id; nil: none
 	Connections Connections                                // nil: none
-	Providers   []engine.Provider                          // sorted by name
+	Providers   []engine.Provider                          // the program's own ones
+	// DefaultModel is the model of sessions that name none. It comes before the defaults in the
+	// store; empty: those are used.
+	DefaultModel string
+	// CheckModel checks a model that is to become a default, and returns its name in the form that
+	// is stored. nil: every name is accepted.
+	CheckModel func(ctx context.Context, name string) (string, error)
+	// ByProvider says that Config.Model finds a model by its provider, as package provider does:
+	// the name of a stored model then begins with that of its provider.
+	ByProvider bool
 }
 
 // Connections lists the servers whose tools agents may use, and connects to them. It is safe for
@@ -103,6 +112,13 @@ func (e hostAgents) Effective(ctx context.Context, id string) (engine.EffectiveA
 	if err != nil {
 		return engine.EffectiveAgent{}, fmt.Errorf("effective agent: %w", err)
 	}
+	if made.agent.Model == "" {
+		found, err := e.Providers().DefaultModel(ctx)
+		if err != nil {
+			return engine.EffectiveAgent{}, fmt.Errorf("effective agent: %w", err)
+		}
+		made.agent.Model = found.Name
+	}
 	effective := engine.EffectiveAgent{Agent: engine.AgentSettings(made.agent), Files: []string{}}
 	for _, f := range made.files {
 		effective.Files = append(effective.Files, f.Path)
@@ -123,8 +139,4 @@ func (e hostConnections) Test(ctx context.Context, name string) (engine.Connecti
 		return engine.Connection{}, fmt.Errorf("connection %.80q: %w", name, perdure.NotFound)
 	}
 	return e.cfg.Catalogue.Providers.Connections.Test(ctx, name)
-}
-
-func (e hostConnections) Providers(context.Context) ([]engine.Provider, error) {
-	return slices.Clone(e.cfg.Catalogue.Providers.Providers), nil
 }

@@ -181,7 +181,3 @@ func (e engineConnections) Test(ctx context.Context, name string) (c engine.Conn
 		what: "test connection", path: "/v1/connections/", suffix: "/test", body: struct{}{}, noTimeout: true,
 	}, name, &c)
 }
-
-func (e engineConnections) Providers(ctx context.Context) ([]engine.Provider, error) {
-	return list[engine.Provider](ctx, e.Engine, request{what: "providers", path: "/v1/providers"}, 0)
-}

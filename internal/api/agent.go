@@ -31,7 +31,7 @@ type ofConnection struct {
 // connectionAct is the body of a connection test.
 type connectionAct struct{}
 
-// agentOperations registers the operations on agents, connections and providers.
+// register registers the operations on agents and connections.
 func (a agentHandlers) register() {
 	missing := []int{http.StatusNotFound}
 	read(a.API, operation{id: "list-agents", path: "/v1/agents", policy: reads, summary: "List agents: those given in the configuration, and stored ones"}, a.listAgents)
@@ -62,7 +62,6 @@ func (a agentHandlers) register() {
 	}, body[connectionAct]{optional: true}, func(ctx context.Context, in *ofConnection, _ connectionAct) (*single[engine.Connection], error) {
 		return singleOf(a.cfg.Engine.Connections().Test(ctx, in.Name))
 	})
-	read(a.API, operation{id: "list-providers", path: "/v1/providers", policy: reads, summary: "List model providers, by name"}, a.listProviders)
 }
 
 func (a agentHandlers) listAgents(ctx context.Context, in *struct {
@@ -150,12 +149,4 @@ func (a agentHandlers) listConnections(ctx context.Context, in *struct{ Paged })
 		return nil, err
 	}
 	return pageOfSorted(a.API, in.Paged, sortedList[engine.Connection]{name: orgPrefix(ctx) + "connections", all: all, key: func(c engine.Connection) string { return c.Name }})
-}
-
-func (a agentHandlers) listProviders(ctx context.Context, in *struct{ Paged }) (*page[engine.Provider], error) {
-	all, err := a.cfg.Engine.Connections().Providers(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return pageOfSorted(a.API, in.Paged, sortedList[engine.Provider]{name: orgPrefix(ctx) + "providers", all: all, key: func(p engine.Provider) string { return p.Name }})
 }

@@ -213,6 +213,7 @@ func (a *API) operations() {
 	toolHandlers{a}.register()
 	agentHandlers{a}.register()
 	harnessHandlers{a}.register()
+	providerHandlers{a}.register()
 	tokenHandlers{a}.register()
 	auditHandlers{a}.register()
 	fileHandlers{a}.register()

@@ -148,7 +148,7 @@ func TestH1Whole(t *testing.T) {
 			}
 		}
 	})
-	if len(ids) != 112 {
+	if len(ids) != 120 {
 		t.Errorf("%d operations", len(ids))
 	}
 }
@@ -188,7 +188,7 @@ func (r *rig) ofToken(path string) string {
 // ofStorage names what sessions keep, and a bulk.
 func ofStorage(path, method, bulk string) string {
 	return strings.NewReplacer("{key}", "city", "/secrets/{name}", "/secrets/smtp_password", "files:stat", "files:stat?path=/notes",
-		"{resource}", "box", "{agent}", "helper", "/v1/bulks/{id}", bulk, "{path}", "notes/"+method).Replace(path)
+		"{resource}", "box", "{agent}", "helper", "{provider}", "shown", "/v1/bulks/{id}", bulk, "{path}", "notes/"+method).Replace(path)
 }
 
 // TestH1Examples runs the example of every operation, on a server where its subject exists, and
@@ -203,6 +203,7 @@ func TestH1Examples(t *testing.T) {
 	r.say(session, "spawn stream")
 	r.rest(session)
 	r.beside(session, "box")
+	r.provider("shown")
 	approval := r.pay().ID
 	task, call := r.task(session).ID, want[taskInList[perdure.Call]](r, 200, get(session+"/calls")).Items[0].Key.Call
 	registry := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
@@ -243,7 +244,7 @@ func TestH1Examples(t *testing.T) {
 		switch op.ID {
 		case "write-file":
 			q.header["Content-Type"] = "text/plain"
-		case "delete-file", "delete-value", "delete-secret", "release-resource", "delete-agent", "delete-harness":
+		case "delete-file", "delete-value", "delete-secret", "release-resource", "delete-agent", "delete-harness", "delete-provider":
 			q.path = posts[op.ID].path
 		}
 		if method == "post" {
@@ -268,7 +269,7 @@ func TestH1Examples(t *testing.T) {
 		}
 		op.holds(t, registry, got)
 	})
-	if ran != 105 {
+	if ran != 113 {
 		t.Errorf("%d examples ran", ran)
 	}
 }
