@@ -198,8 +198,8 @@ func TestStoredProviderOfBuiltIn(t *testing.T) {
 	}
 }
 
-// TestStoredKeyWithoutKeyring: a key that cannot be opened fails with the reason. No request is sent,
-// and no other key is used.
+// TestStoredKeyWithoutKeyring: a key that cannot be opened fails with the reason. No request is
+// sent, and no other key is used.
 func TestStoredKeyWithoutKeyring(t *testing.T) {
 	t.Parallel()
 	gate := serveModels(t, engine.ProviderOpenAI, "", "I am the gate") // it would answer without a key

@@ -83,14 +83,21 @@ func chat(t *testing.T, eng *local.Engine, id perdure.SessionID, text string) {
 	}
 }
 
-// follows waits until a session has recorded n model calls for its title, and returns its title
-// after the last of them.
-func follows(t *testing.T, eng *local.Engine, id perdure.SessionID, n int, title bool) string {
+// billed is a session whose title a model writes.
+type billed struct {
+	eng   *local.Engine
+	id    perdure.SessionID
+	named bool // the model succeeds
+}
+
+// title waits until the session has recorded n model calls for its title and, if the model
+// succeeds, the title. It returns the title.
+func (b billed) title(t *testing.T, n int) string {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
 	defer stop()
 	done, bills := errors.New("found"), 0
-	err := eng.Follow(ctx, id, 0, func(f engine.Frame) error {
+	err := b.eng.Follow(ctx, b.id, 0, func(f engine.Frame) error {
 		if f.Event == nil {
 			return nil
 		}
@@ -98,7 +105,7 @@ func follows(t *testing.T, eng *local.Engine, id perdure.SessionID, n int, title
 			bills++
 		}
 		_, named := f.Event.Fact.(perdure.SessionUpdated)
-		if bills == n && (named || !title) {
+		if bills == n && (named || !b.named) {
 			return done
 		}
 		return nil
@@ -106,15 +113,15 @@ func follows(t *testing.T, eng *local.Engine, id perdure.SessionID, n int, title
 	if !errors.Is(err, done) {
 		t.Fatalf("%d of %d: %v", bills, n, err)
 	}
-	s, err := eng.Sessions().Get(t.Context(), id)
+	s, err := b.eng.Sessions().Get(t.Context(), b.id)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s.Title
 }
 
-// TestTitles: a session without a title gets one after its first turn, once, with its secrets masked;
-// a session with a title keeps it, and without the option there is none.
+// TestTitles: a session without a title gets one after its first turn, once, with its secrets
+// masked; a session with a title keeps it, and without the option there is none.
 func TestTitles(t *testing.T) {
 	t.Parallel()
 	m := &titler{answer: "About correct-horse-battery"}
@@ -134,7 +141,7 @@ func TestTitles(t *testing.T) {
 	chat(t, eng, own.ID, "hello")
 	chat(t, eng, s.ID, "my word is correct-horse-battery")
 
-	if got := follows(t, eng, s.ID, 1, true); !strings.HasPrefix(got, "About ") || strings.Contains(got, "horse") {
+	if got := (billed{eng, s.ID, true}).title(t, 1); !strings.HasPrefix(got, "About ") || strings.Contains(got, "horse") {
 		t.Errorf("title %q", got)
 	}
 	chat(t, eng, s.ID, "and again")
@@ -167,7 +174,7 @@ func TestTitleFails(t *testing.T) {
 
 	for n := 1; n <= 2; n++ {
 		chat(t, eng, s.ID, "hello")
-		if got := follows(t, eng, s.ID, n, false); got != "" {
+		if got := (billed{eng, s.ID, false}).title(t, n); got != "" {
 			t.Errorf("title %q", got)
 		}
 	}

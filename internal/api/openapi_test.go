@@ -229,7 +229,7 @@ func TestH1Examples(t *testing.T) {
 		switch op.ID {
 		case "delete-schedule":
 			path = r.hourly()
-		case "put-agent", "put-harness":
+		case "put-agent", "put-harness", "put-provider":
 			path = path[:strings.LastIndex(path, "/")] + "/made"
 		case "get-harness", "list-harness-versions":
 			path = strings.Replace(path, "/v1/harnesses/{harness}", r.layer(op.ID), 1)
