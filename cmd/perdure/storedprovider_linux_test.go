@@ -157,7 +157,8 @@ func TestStoredProviders(t *testing.T) {
 	is(2, "", "there is no default model", "run", "hello")
 	is(0, "", "removed the provider gate", "provider", "delete", "gate", "--yes")
 	is(2, "", "there is no provider gate", "run", "--model", "gate/large", "hello")
-	is(3, "", "there is no provider gate", "provider", "delete", "gate", "--yes")
+	is(3, "", "no provider gate is stored", "provider", "delete", "gate", "--yes")
+	is(3, "", "no provider openai is stored", "provider", "delete", "openai", "--yes")
 	for _, secret := range []string{key, other, wrong} {
 		if strings.Contains(all.String(), secret) {
 			t.Errorf("%q was printed:\n%s", secret, all.String())

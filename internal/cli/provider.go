@@ -106,7 +106,7 @@ func (c *providerSet) Run(ctx context.Context, a *app) error {
 	return c.act(ctx, a, engine.Provider{}, func(eng Engine) error {
 		w := engine.ProviderWrite{Name: c.Name, Kind: c.Kind, BaseURL: c.BaseURL, Model: c.Model}
 		if err := engine.CheckProviderName(c.Name); err != nil {
-			return err
+			return usageError(err.Error(), program+" provider set "+a.storeFlags()+"gate, for instance")
 		}
 		if c.DryRun {
 			a.message("would store the provider %s", a.oneLine(c.Name, cellChars))
@@ -280,7 +280,12 @@ type providerDelete struct {
 func (c *providerDelete) Run(ctx context.Context, a *app) error {
 	return c.flags().act(ctx, a, deletedOutput{}, func(eng Engine) error {
 		return c.remove(ctx, a, "provider", c.Name, func() error {
-			return providerNotFound(a, c.Name, eng.Providers().Delete(ctx, c.Name))
+			err := eng.Providers().Delete(ctx, c.Name)
+			if errors.Is(err, perdure.NotFound) {
+				err = &userError{err: err, message: "no provider " + quote(c.Name) + " is stored",
+					hint: program + " provider list " + a.storeFlags() + " shows all providers"}
+			}
+			return err
 		})
 	})
 }
