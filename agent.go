@@ -1,5 +1,11 @@
 package perdure
 
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
 // Agent is the configuration of a session: instructions, model, tools and limits. It is fixed when
 // session.created is recorded. The zero value is an agent without instructions on the engine's
 // default model.
@@ -36,10 +42,12 @@ type Agent struct {
 	AskUntrusted bool `json:"ask_untrusted,omitempty"`
 	// SoftBudgetMS is for tools that do not set a soft budget. 0: the engine's default; -1: calls
 	// never detach.
-	SoftBudgetMS      int64 `json:"soft_budget_ms,omitempty"`
-	ClientTools       bool  `json:"client_tools,omitempty"`       // the client answers client-side tools
-	ClientConnections bool  `json:"client_connections,omitempty"` // the client sets up connections that tools need
-	Subagent          bool  `json:"subagent,omitempty"`           // the session works for another one; set by Child
+	SoftBudgetMS int64 `json:"soft_budget_ms,omitempty"`
+	// Limits tightens limits of the engine for the sessions of this agent.
+	Limits            AgentLimits `json:"limits,omitzero"`
+	ClientTools       bool        `json:"client_tools,omitempty"`       // the client answers client-side tools
+	ClientConnections bool        `json:"client_connections,omitempty"` // the client sets up connections that tools need
+	Subagent          bool        `json:"subagent,omitempty"`           // the session works for another one; set by Child
 	// ID is the stored agent that this configuration comes from; empty: none. While that agent is
 	// archived or deleted, turns stop with CodeDependency.
 	ID AgentID `json:"agent_id,omitempty"`
@@ -57,6 +65,78 @@ type Agent struct {
 	// was chosen.
 	CreateDigest string `json:"order,omitempty"`
 }
+
+// AgentLimits tightens the limits of an engine for the sessions of an agent. A limit that is not
+// lower than that of the engine has no effect, so no agent can loosen one. In each field 0 means
+// the limit of the engine.
+type AgentLimits struct {
+	SlotsPerSession    int   `json:"slots_per_session,omitempty"`    // running background runs
+	DetachedPerSession int   `json:"detached_per_session,omitempty"` // detached calls
+	QueueLength        int   `json:"queue_length,omitempty"`         // queued background runs
+	SubagentDepth      int   `json:"subagent_depth,omitempty"`       // levels of subagents below a root session
+	SubagentsLive      int   `json:"subagents_live,omitempty"`       // live subagents below a root session
+	SubagentsTotal     int   `json:"subagents_total,omitempty"`      // subagents ever started below it
+	ApprovalExpiryMS   int64 `json:"approval_expiry_ms,omitempty"`   // how long an approval stays open
+	// SoftBudgetsMS are the longest soft budgets of single tools, by name.
+	SoftBudgetsMS map[string]int64 `json:"soft_budgets_ms,omitempty"`
+}
+
+// maxBudgetedTools bounds the tools with a soft budget of their own.
+const maxBudgetedTools = 1_000
+
+// Tighten returns the lower of each limit. It is associative, and the zero value changes nothing.
+// The result shares no memory with the arguments.
+func (l AgentLimits) Tighten(o AgentLimits) AgentLimits {
+	tight := AgentLimits{
+		SlotsPerSession:    lowerLimit(l.SlotsPerSession, o.SlotsPerSession),
+		DetachedPerSession: lowerLimit(l.DetachedPerSession, o.DetachedPerSession),
+		QueueLength:        lowerLimit(l.QueueLength, o.QueueLength),
+		SubagentDepth:      lowerLimit(l.SubagentDepth, o.SubagentDepth),
+		SubagentsLive:      lowerLimit(l.SubagentsLive, o.SubagentsLive),
+		SubagentsTotal:     lowerLimit(l.SubagentsTotal, o.SubagentsTotal),
+		ApprovalExpiryMS:   lowerLimit(l.ApprovalExpiryMS, o.ApprovalExpiryMS),
+		SoftBudgetsMS:      maps.Clone(l.SoftBudgetsMS),
+	}
+	for name, ms := range o.SoftBudgetsMS {
+		if tight.SoftBudgetsMS == nil {
+			tight.SoftBudgetsMS = map[string]int64{}
+		}
+		tight.SoftBudgetsMS[name] = lowerLimit(tight.SoftBudgetsMS[name], ms)
+	}
+	return tight
+}
+
+// Check returns an Invalid error if a limit is wrong.
+func (l AgentLimits) Check() error {
+	for _, of := range []struct {
+		name  string
+		limit int64
+	}{
+		{"slots_per_session", int64(l.SlotsPerSession)}, {"detached_per_session", int64(l.DetachedPerSession)},
+		{"queue_length", int64(l.QueueLength)}, {"subagent_depth", int64(l.SubagentDepth)},
+		{"subagents_live", int64(l.SubagentsLive)}, {"subagents_total", int64(l.SubagentsTotal)},
+		{"approval_expiry_ms", l.ApprovalExpiryMS},
+	} {
+		if of.limit < 0 {
+			return fmt.Errorf("%w limits.%s: %d: use a number from 1, or omit it for the limit of the engine",
+				Invalid, of.name, of.limit)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.SoftBudgetsMS)) {
+		if ms := l.SoftBudgetsMS[name]; name == "" || ms < 1 || ms > maxSoftBudgetMS {
+			return fmt.Errorf("%w limits.soft_budgets_ms: %q has %d: name a tool and use milliseconds from 1 to %d",
+				Invalid, name, ms, maxSoftBudgetMS)
+		}
+	}
+	if len(l.SoftBudgetsMS) > maxBudgetedTools {
+		return fmt.Errorf("%w limits.soft_budgets_ms: %d tools, at most %d are allowed",
+			Invalid, len(l.SoftBudgetsMS), maxBudgetedTools)
+	}
+	return nil
+}
+
+// maxSoftBudgetMS is the longest soft budget of an agent for a tool, a year.
+const maxSoftBudgetMS = 365 * 24 * 3600 * 1000
 
 // Defaults of the limits that the rules use. A deployment can change them in its configuration.
 const (

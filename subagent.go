@@ -195,6 +195,7 @@ func (a Agent) Child(wanted Agent) Agent {
 	child.MaxIterations = lowerLimit(a.MaxIterations, wanted.MaxIterations)
 	child.MaxContinuations = lowerLimit(a.MaxContinuations, wanted.MaxContinuations)
 	child.MaxParallelCalls = lowerLimit(a.MaxParallelCalls, wanted.MaxParallelCalls)
+	child.Limits = a.Limits.Tighten(wanted.Limits)
 	child.SerialCalls = a.SerialCalls || wanted.SerialCalls
 	child.Locale, child.Timezone = cmp.Or(wanted.Locale, a.Locale), cmp.Or(wanted.Timezone, a.Timezone)
 	child.Model = cmp.Or(wanted.Model, a.Model)
@@ -203,7 +204,7 @@ func (a Agent) Child(wanted Agent) Agent {
 }
 
 // lowerLimit returns the lower of two limits; 0 is no limit.
-func lowerLimit(a, b int) int {
+func lowerLimit[N int | int64](a, b N) N {
 	if a == 0 || b > 0 && b < a {
 		return b
 	}

@@ -68,6 +68,8 @@ type Limits struct {
 	ParallelCalls Limit `json:"parallel_calls,omitzero"` // calls of a step at once
 	Continuations Limit `json:"continuations,omitzero"`  // automatic turns in a row
 	SealAfter     Limit `json:"seal_after,omitzero"`     // identical calls that seal the turn, at least 3
+	// AgentLimits tighten limits of the engine. No layer below can raise one.
+	perdure.AgentLimits
 }
 
 // Approvals says when an approval is needed in addition to the tools' policies.
@@ -128,6 +130,7 @@ func (l Limits) with(child Limits) Limits {
 	return Limits{
 		ContextTokens: l.ContextTokens.with(child.ContextTokens), ParallelCalls: l.ParallelCalls.with(child.ParallelCalls),
 		Continuations: l.Continuations.with(child.Continuations), SealAfter: l.SealAfter.with(child.SealAfter),
+		AgentLimits: l.AgentLimits.Tighten(child.AgentLimits),
 	}
 }
 

@@ -36,6 +36,10 @@ func anyOverlay() *rapid.Generator[agent.Overlay] {
 			SoftBudgetMS: rapid.SampledFrom([]int64{0, -1, 5}).Draw(t, "soft"),
 			Limits: agent.Limits{
 				ContextTokens: limit("tokens"), ParallelCalls: limit("calls"), Continuations: limit("continuations"), SealAfter: limit("seal"),
+				AgentLimits: perdure.AgentLimits{
+					SlotsPerSession: rapid.SampledFrom([]int{0, 1, 5}).Draw(t, "slots"),
+					SoftBudgetsMS:   rapid.MapOfN(rapid.SampledFrom([]string{"x", "y"}), rapid.SampledFrom([]int64{1, 7}), 0, 2).Draw(t, "budgets"),
+				},
 			},
 			Approvals: agent.Approvals{AskEffects: flag("ask"), Hard: rapid.Bool().Draw(t, "ask hard")}, Summarise: flag("summarise"),
 			Recovery: perdure.RecoveryMode(word("recovery", "continue", "finalize")), DryRun: rapid.Bool().Draw(t, "dry"),
@@ -259,6 +263,7 @@ func TestCheck(t *testing.T) {
 		"model id":                             {DefaultModel: "gpt"},
 		"max_iterations: -1":                   {MaxIterations: agent.Limit{Value: -1}},
 		"limits.seal_after":                    {Limits: agent.Limits{SealAfter: agent.Limit{Hard: -2}}},
+		"limits.slots_per_session":             {Limits: agent.Limits{AgentLimits: perdure.AgentLimits{SlotsPerSession: -1}}},
 		"soft_budget_ms":                       {SoftBudgetMS: -5},
 		`recovery "never"`:                     {Recovery: "never"},
 		`initial file "a"`:                     {InitialFiles: []agent.File{{Path: "a"}}},

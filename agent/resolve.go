@@ -82,6 +82,7 @@ func (o Overlay) Check() error {
 	} {
 		wrong.add(l.field, l.limit.check(strings.ReplaceAll(l.field, "/", ".")))
 	}
+	wrong.add("limits", o.Limits.AgentLimits.Check())
 	return errors.Join(wrong...)
 }
 
@@ -133,6 +134,7 @@ func Resolve(o Overlay) (perdure.Agent, error) {
 		MaxParallelCalls: o.Limits.ParallelCalls.effective(perdure.DefaultParallelCalls),
 		MaxContinuations: o.Limits.Continuations.effective(perdure.DefaultMaxContinuations),
 		SealAfter:        o.Limits.SealAfter.effective(0),
+		Limits:           o.Limits.AgentLimits,
 		SerialCalls:      o.ParallelToolCalls != nil && !*o.ParallelToolCalls, DisableBackground: o.Background != nil && !*o.Background,
 		AskEffects:   o.Approvals.Hard || o.Approvals.AskEffects != nil && *o.Approvals.AskEffects,
 		AskUntrusted: o.Approvals.AskUntrusted,

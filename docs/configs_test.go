@@ -28,6 +28,7 @@ func readers(t *testing.T) map[string]func(text string) error {
 	return map[string]func(text string) error{
 		"docs/reference/scripted-model.md": script,
 		"docs/how-to/subagents.md":         script,
+		"docs/reference/configuration.md":  func(text string) error { return checkConfig(t, text) },
 		"docs/reference/cli.md":            func(text string) error { return checkConfig(t, text) },
 		"docs/how-to/open-one-host.md":     func(text string) error { return fromYAML(text, &agent.Overlay{}) },
 		"docs/how-to/chaos.md":             func(text string) error { return perdure.DecodeJSON([]byte(text), &chaos.Line{}) },

@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
@@ -127,14 +128,20 @@ type Timed interface {
 	Deadline(args json.RawMessage) time.Duration
 }
 
-// DeadlineOf returns the time limit of an execution: the one that the call sets, or the Spec's.
+// DeadlineOf returns the time limit of an execution: the one that the call sets, or the Spec's, or
+// DefaultDeadline.
 func DeadlineOf(t Tool, args json.RawMessage) time.Duration {
+	return DeadlineWith(t, args, DefaultDeadline)
+}
+
+// DeadlineWith is DeadlineOf with another default, for an engine that has one.
+func DeadlineWith(t Tool, args json.RawMessage, fallback time.Duration) time.Duration {
 	if timed, ok := t.(Timed); ok {
 		if limit := timed.Deadline(args); limit > 0 {
 			return limit
 		}
 	}
-	return t.Spec().HardDeadline()
+	return cmp.Or(t.Spec().Deadline, fallback)
 }
 
 // CanSee reports whether the session can use the tool. The registry may hold more tools.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/cli"
+	"github.com/perdure/perdure/internal/cli/settings"
 	"github.com/perdure/perdure/internal/egress"
 	"github.com/perdure/perdure/store/sqlite"
 	"github.com/perdure/perdure/tool"
@@ -21,10 +22,11 @@ import (
 // newEgress creates the guard of all requests of tools, and the tools that make them. It applies
 // the rules of the data directory; empty: there are none. A weather server of the operator is
 // allowed for the weather tools, even with a private address, and for nothing else.
-func newEgress(dir string, log *slog.Logger) (*egress.Guard, []tool.Tool, error) {
+func newEgress(dir string, limits settings.NetworkLimits, log *slog.Logger) (*egress.Guard, []tool.Tool, error) {
 	cfg := egress.Config{OnDenied: func(e perdure.EgressError) {
 		log.Warn("request denied", "host", e.Host, "layer", e.Layer, "rule", e.Rule, "why", e.Text)
 	}}
+	withEgressLimits(&cfg, limits)
 	if dir != "" {
 		cfg.File = filepath.Join(dir, egress.RulesFile)
 	}
@@ -61,7 +63,7 @@ func writeRules(dir string, r cli.EgressConfig) error {
 
 // testEgress uses a separate guard with the same rules.
 func testEgress(ctx context.Context, dir, url string, list perdure.NetworkList) ([]netip.AddrPort, error) {
-	guard, _, err := newEgress(dir, slog.New(slog.DiscardHandler))
+	guard, _, err := newEgress(dir, settings.NetworkLimits{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
 	}

@@ -224,7 +224,8 @@ func (l *lateServer) made(said mcpProbe) (*mcptool.Server, error) {
 	}
 	return mcptool.NewServer(mcptool.ServerConfig{
 		Name: l.name, Definitions: said.Tools, Shared: l.of.Shared, Classes: l.of.Classes, Only: l.of.Tools,
-		Agents: l.of.Agents, Handles: handlesIn(l.s.st), Log: l.s.log,
+		Agents: l.of.Agents, SoftBudget: time.Duration(l.of.SoftBudget), SoftBudgets: l.of.softBudgets(),
+		Handles: handlesIn(l.s.st), Log: l.s.log,
 		Open: func(ctx context.Context, session perdure.SessionID) (*mcptool.Client, error) {
 			cfg := mcptool.Config{Name: l.name, Era: l.knownEra(), OnVersion: l.learn, OnToolsChanged: l.outdate}
 			return l.s.opening(ctx, l.of, cfg, l.name+"\x00"+string(session))

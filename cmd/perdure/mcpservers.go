@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,6 +42,44 @@ type mcpServer struct {
 	Agents  []string                       `json:"agents"`  // tools that call another agent; * matches any characters
 	Shared  bool                           `json:"shared"`  // one server or connection for all sessions
 	Startup startupTime                    `json:"startup_timeout"`
+
+	SoftBudget  softBudget            `json:"soft_budget"`  // of all tools; 0: that of the engine
+	SoftBudgets map[string]softBudget `json:"soft_budgets"` // by tool, instead of that of all
+}
+
+// softBudget is how long a call may keep its turn waiting: a number of seconds, a duration such as
+// 30s, or none.
+type softBudget time.Duration
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (b *softBudget) UnmarshalJSON(text []byte) error {
+	var seconds float64
+	var words string
+	var d time.Duration
+	switch {
+	case perdure.DecodeJSON(text, &seconds) == nil:
+		d = time.Duration(min(seconds, 24*3600) * float64(time.Second))
+	case perdure.DecodeJSON(text, &words) == nil && words == "none":
+		*b = softBudget(tool.Never)
+		return nil
+	default:
+		d, _ = time.ParseDuration(words) // after an error 0, which is refused
+	}
+	if d <= 0 || d >= tool.DefaultDeadline {
+		return fmt.Errorf("%w soft budget %.40q: use a number of seconds or a duration such as 30s, less than %s, or none",
+			perdure.Invalid, strings.Trim(string(text), `"`), tool.DefaultDeadline)
+	}
+	*b = softBudget(d)
+	return nil
+}
+
+// softBudgets returns the soft budgets of single tools.
+func (m mcpServer) softBudgets() map[string]time.Duration {
+	all := map[string]time.Duration{}
+	for name, budget := range m.SoftBudgets {
+		all[name] = time.Duration(budget)
+	}
+	return all
 }
 
 // startupTime is how long a server may take to start: a number of seconds, or a duration such as
@@ -355,7 +394,8 @@ func testMCP(ctx context.Context, t mcp.TestOptions, log *slog.Logger) (said mcp
 	}
 	said = mcp.TestResult{Server: found.Server, ProtocolVersion: found.ProtocolVersion, Tasks: found.Tasks}
 	server, err := mcptool.NewServer(mcptool.ServerConfig{Name: name, Definitions: found.Tools,
-		Classes: of.Classes, Only: of.Tools, Agents: of.Agents, Log: log})
+		Classes: of.Classes, Only: of.Tools, Agents: of.Agents, SoftBudget: time.Duration(of.SoftBudget),
+		SoftBudgets: of.softBudgets(), Log: log})
 	if err != nil {
 		return said, err
 	}

@@ -48,6 +48,10 @@ var _ cli.Engine = (*localEngine)(nil)
 // open opens the engine that a command needs.
 func open(ctx context.Context, o cli.OpenOptions) (cli.Engine, error) {
 	if far, err := dial(ctx, o); far != nil || err != nil {
+		if err == nil && o.TypedLimit != "" && o.Access == cli.Writing {
+			err = fmt.Errorf("%w: another process does the work and applies its own limits: give %s to that process, or wait until it has ended", perdure.Conflict, o.TypedLimit)
+			return nil, errors.Join(err, far.Close())
+		}
 		if err == nil && (len(o.Ask)+len(o.Deny) > 0 || o.AskUntrusted) {
 			err = fmt.Errorf("%w: another process does the work and applies its own rules: give --ask, --deny and --ask-untrusted to that process, or wait until it has ended", perdure.Conflict)
 			return nil, errors.Join(err, far.Close())
@@ -110,7 +114,7 @@ func newEngine(ctx context.Context, o cli.OpenOptions, st store.Store, told obse
 	if err != nil {
 		return nil, err
 	}
-	out, fetching, err := newEgress(o.Dir, o.Log)
+	out, fetching, err := newEgress(o.Dir, o.Limits.Network, o.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -145,6 +149,9 @@ func newEngine(ctx context.Context, o cli.OpenOptions, st store.Store, told obse
 		Storage:  data, Billing: local.Billing{Prices: &prices}, Log: o.Log,
 		Telemetry: told.engine, Catalogue: local.Catalogue{Providers: e.configured(general)}, Utility: utility,
 		Webhooks: local.Webhooks{Egress: out, Show: shown(o.Disclosure)},
+	}
+	if err := withLimits(&e.cfg, o.Limits); err != nil {
+		return nil, errors.Join(err, e.storage.Close())
 	}
 	if e.Engine, err = local.Open(ctx, e.cfg); err != nil {
 		return nil, err
@@ -263,13 +270,13 @@ func openStorage(ctx context.Context, o cli.OpenOptions, st store.Store) (*local
 		return &local.DataDir{}, nil
 	}
 	return local.OpenDataDir(ctx, local.DataDirConfig{Dir: o.Dir, Store: st, ReadOnly: o.Access == cli.Reading,
-		Shared: o.Database != "", Known: o.Known})
+		Shared: o.Database != "", SQL: sqlLimits(o.Limits.Storage), Known: o.Known})
 }
 
 // newTools registers the tools. Tools that run commands, hold secrets or start agents are not in
 // the default set: a session gets them by a capability.
 func newTools(o cli.OpenOptions, w *workspaces, fetching []tool.Tool) (*tool.Registry, error) {
-	tools := tool.NewRegistry(slices.Concat(core.Tools(), file.Tools(), fetching, background.Tools(background.Config{}),
+	tools := tool.NewRegistry(slices.Concat(core.Tools(), file.Tools(), fetching, background.Tools(background.Config{MaxWait: span(o.Limits.Calls.MaxWait)}),
 		[]tool.Tool{core.LoadTool()})...)
 	tools.LogTo(o.Log)
 	tools.RegisterOptional(slices.Concat(subagent.Tools(), schedule.Tools(), session.StorageTools(), session.SQLTools(),
@@ -285,7 +292,7 @@ func addShell(tools *tool.Registry, o cli.OpenOptions, w *workspaces) error {
 	if o.Access != cli.Writing && !o.AllowShell {
 		return nil
 	}
-	bash, err := newSandboxedRunner(o.Dir, o.Sandbox, w)
+	bash, err := newSandboxedRunner(o.Dir, o.Sandbox, o.Limits, w)
 	var kept error
 	switch {
 	case err == nil && o.AllowShell:

@@ -151,7 +151,7 @@ const sandboxAdvice = "The operator can start perdure run or perdure serve with 
 
 // newSandboxedRunner creates bash for a data directory. begin tests the sandbox, not
 // newSandboxedRunner.
-func newSandboxedRunner(data string, c cli.Sandbox, w *workspaces) (*sandboxedRunner, error) {
+func newSandboxedRunner(data string, c cli.Sandbox, limits cli.Limits, w *workspaces) (*sandboxedRunner, error) {
 	runner, err := supervise.New(supervise.Config{})
 	if err != nil {
 		return nil, err
@@ -159,7 +159,7 @@ func newSandboxedRunner(data string, c cli.Sandbox, w *workspaces) (*sandboxedRu
 	profile := supervise.Profile(c.Profile)
 	profile = cmp.Or(profile, supervise.ProfileWorkspace)
 	runs := filepath.Join(data, runsFolder)
-	s := &sandboxedRunner{config: shell.Config{Runner: runner, RunsDir: runs, Dir: runs, Deadline: c.Deadline,
+	s := &sandboxedRunner{config: shell.Config{Runner: runner, RunsDir: runs, Dir: runs, Deadline: cmp.Or(c.Deadline, span(limits.Calls.Deadline)),
 		EndGrace: c.Grace, Advice: sandboxAdvice}, data: data, isConfined: profile.Confines(), workspaces: w}
 	programs := shell.Programs{}
 	if s.isConfined {
@@ -168,7 +168,8 @@ func newSandboxedRunner(data string, c cli.Sandbox, w *workspaces) (*sandboxedRu
 	}
 	under := func(profile supervise.Profile) func() (supervise.Runner, error) {
 		return sync.OnceValues(func() (supervise.Runner, error) {
-			return supervise.New(supervise.Config{Profile: profile, Unsafe: c.Unsafe, Reads: slices.Concat(c.Reads, programs.Reads)})
+			return supervise.New(supervise.Config{Profile: profile, Unsafe: c.Unsafe, Limits: sandboxLimits(limits.Sandbox),
+				Reads: slices.Concat(c.Reads, programs.Reads)})
 		})
 	}
 	s.begin = under(profile)

@@ -34,6 +34,13 @@ type Limits struct {
 	SubagentsLive  int // live subagents below a root session; 0: 16; -1: no limit
 	SubagentsTotal int // subagents ever started below a root session; 0: 200; -1: no limit
 
+	// Iterations, ParallelCalls and Continuations are what an agent has that sets none, and the most
+	// that any agent may have. 0: 500, 32 and 20 for an agent that sets none, and no ceiling.
+	Iterations    int // reason steps in a turn
+	ParallelCalls int // calls of a step at once
+	Continuations int // automatic turns in a row (DL8)
+
+	ResultBytes     int // result that a model reads, at most 64 KiB (TL16); 0: 64 KiB
 	DeferAbove      int // tools above which schemas are loaded on demand (TL37); 0: 40; -1: never
 	CheckpointBytes int // bytes of new text of a model response after which it is stored (TN19); 0: 4 KiB
 	PruneBatch      int // tasks that are pruned in one commit; 0: 100
@@ -44,6 +51,12 @@ type Timing struct {
 	// SoftBudget is the execution time after which a foreground call is detached (LN3), unless its
 	// tool sets one. 0: 600 s; -1: never.
 	SoftBudget time.Duration
+	// SoftBudgets are the soft budgets of single tools, by name. They replace what the tool and the
+	// agent say. -1: never; nil: none.
+	SoftBudgets map[string]time.Duration
+	Deadline    time.Duration // of an execution of a tool that sets none (LN4); 0: 2 h
+	CallStall   time.Duration // silence of a call whose tool says nothing about it, which ends it; 0: none
+	MaxWait     time.Duration // of check_background_tool and wait_task after a detached call; 0: 9 min
 	// Stall is the time without text from the model after which the model call is retried (TN8).
 	// 0: 2 min; -1: none.
 	Stall time.Duration
@@ -95,4 +108,9 @@ type Ports struct {
 	// call.User name the owner of the session. A call without an ID is the runtime's own, for the
 	// session's images, secrets and masks. nil: the store's own ports.
 	Open func(session perdure.SessionID, call tool.Call) tool.Ports
+	// Replace replaces some of the ports of a call: it gets those of Open, normally all of the
+	// store's own, and returns the ports that the call has. A program that replaces Secrets
+	// replaces SecretMasker, too. It does no I/O and is called concurrently. nil: nothing is
+	// replaced.
+	Replace func(session perdure.SessionID, call tool.Call, own tool.Ports) tool.Ports
 }

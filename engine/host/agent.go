@@ -165,6 +165,7 @@ func (e hostAgents) resolveOrder(ctx context.Context, o tool.SessionRequest) (ma
 	}
 	made.agent.ID, made.agent.Harness, made.agent.Model = o.Agent, harness, model
 	made.agent.Title = strings.ToValidUTF8(o.Title, "\ufffd")
+	made.agent = e.bounded(made.agent)
 	brought, err := e.addCapabilities(ctx, &made.agent)
 	if err != nil {
 		return made, err
@@ -407,5 +408,27 @@ func (e hostAgents) startSession(tx store.Tx, id perdure.SessionID, of engine.Ow
 			}
 		}
 	}
-	return e.append(tx, id, perdure.Event{Actor: "user", Fact: perdure.SessionCreated{Agent: made.agent}})
+	err := e.append(tx, id, perdure.Event{Actor: "user", Fact: perdure.SessionCreated{Agent: made.agent}})
+	if err != nil || e.cfg.Billing.SessionLimit <= 0 {
+		return err
+	}
+	return hostBudgets{e.Host}.setSessionLimit(tx, id)
+}
+
+// bounded returns an agent within the limits of this engine for the steps, calls and turns of any
+// agent. An agent that sets none has them.
+func (e *Host) bounded(a perdure.Agent) perdure.Agent {
+	limits := e.cfg.Limits
+	for _, of := range []struct {
+		own   *int
+		limit int
+	}{
+		{&a.MaxIterations, limits.Iterations}, {&a.MaxParallelCalls, limits.ParallelCalls},
+		{&a.MaxContinuations, limits.Continuations},
+	} {
+		if of.limit > 0 && (*of.own <= 0 || *of.own > of.limit) {
+			*of.own = of.limit
+		}
+	}
+	return a
 }

@@ -24,6 +24,9 @@ type Billing struct {
 	Prices *budget.Table // nil: budget.Prices()
 	Model  string        // the name of the engine's default model in the price table; empty: its price is unknown
 	Answer int           // output tokens to reserve for one model response; 0: 4,096
+	// SessionLimit is the budget in US dollars that each new session has, together with its
+	// subagents. It is set in the commit that creates the session. 0: none.
+	SessionLimit budget.Amount
 	// Owner returns the owner of a session; for a subagent it is called with the root session. It
 	// is called within transactions and must do no I/O. nil: the owner in the session's row, or
 	// budget.LocalUser and budget.DefaultOrg.
@@ -79,6 +82,30 @@ func (e hostBudgets) Set(ctx context.Context, b budget.Budget, by string) (set b
 	}
 	e.ResumeHalted(context.WithoutCancel(ctx))
 	return set, nil
+}
+
+// setSessionLimit gives a new session the budget that every session has.
+func (e hostBudgets) setSessionLimit(tx store.Tx, id perdure.SessionID) error {
+	b, err := budget.Budget{
+		Subject:  budget.Subject{Scope: budget.Session, ID: string(id)},
+		Currency: budget.USD, Limit: e.cfg.Billing.SessionLimit,
+	}.WithDefaults()
+	if err != nil {
+		return fmt.Errorf("budget of session %s: %w", id, err)
+	}
+	b.ID = budgetID(b)
+	a, err := e.updatedAccount(tx, b)
+	if err != nil {
+		return err
+	}
+	line := budget.Entry{
+		Budget: a.ID, Kind: budget.Set, Name: "configuration", Amount: a.Limit, At: tx.Now(),
+		Work: "set " + strconv.FormatInt(tx.Now().UnixMicro(), 10),
+	}
+	if _, err := tx.Budgets().AddEntry(line); err != nil {
+		return err
+	}
+	return tx.Budgets().Put(a)
 }
 
 // auditBudget adds an entry to the audit log of the budget's org.

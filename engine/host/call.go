@@ -8,6 +8,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/engine/config"
 	"github.com/perdure/perdure/internal/effect/taskrun"
 	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/store"
@@ -39,7 +40,7 @@ func (e hostTools) List(context.Context) ([]engine.Tool, error) {
 	var tools []engine.Tool
 	for _, name := range e.cfg.Tools.Names() {
 		if t, ok := e.cfg.Tools.Get(name); ok {
-			described := describeTool(t)
+			described := describeTool(t, e.cfg.Timing)
 			if e.cfg.Tools.Optional(name) {
 				described.Capability = t.Spec().Hints.CapabilityID
 			}
@@ -49,7 +50,7 @@ func (e hostTools) List(context.Context) ([]engine.Tool, error) {
 	return tools, nil
 }
 
-func describeTool(t tool.Tool) engine.Tool {
+func describeTool(t tool.Tool, times config.Timing) engine.Tool {
 	spec := t.Spec()
 	_, background := t.(tool.Background)
 	shown := engine.Tool{
@@ -59,8 +60,8 @@ func describeTool(t tool.Tool) engine.Tool {
 	}
 	shown.DisplayName = cmp.Or(shown.DisplayName, spec.Name)
 	shown.Policy = cmp.Or(shown.Policy, string(tool.PolicyAuto))
-	shown.SoftBudget = cmp.Or(shown.SoftBudget, tool.DefaultSoftBudget)
-	shown.Deadline = cmp.Or(shown.Deadline, tool.DefaultDeadline)
+	shown.SoftBudget = cmp.Or(times.SoftBudgets[spec.Name], shown.SoftBudget, times.SoftBudget)
+	shown.Deadline = cmp.Or(shown.Deadline, times.Deadline)
 	return shown
 }
 

@@ -1,13 +1,11 @@
 package host
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/engine/config"
 	"github.com/perdure/perdure/internal/blob"
 	"github.com/perdure/perdure/internal/sessionsql"
@@ -79,11 +77,10 @@ type Storage struct {
 	Forget func(context.Context, perdure.SessionID) error
 }
 
-// The default timings.
+// The defaults of Workers, and the time for cleanup writes.
 const (
 	defaultLease      = 10 * time.Second
 	defaultBeat       = 2 * time.Second
-	defaultDrain      = 10 * time.Second
 	defaultOrphanScan = 5 * time.Second // the interval between scans for the work of dead workers (RC12)
 	stopTime          = 5 * time.Second // for work to return after its context has ended
 )
@@ -95,20 +92,9 @@ func withDefaults(cfg Config) Config {
 	if cfg.Workers.Beat <= 0 {
 		cfg.Workers.Beat = defaultBeat
 	}
-	cfg.Timing.Idle = cmp.Or(cfg.Timing.Idle, defaultIdle)
-	if cfg.Timing.IdleHardCap <= 0 {
-		cfg.Timing.IdleHardCap = defaultIdleHard
-	}
-	cfg.Timing.Drain = cmp.Or(cfg.Timing.Drain, defaultDrain)
-	if cfg.Timing.Return <= 0 {
-		cfg.Timing.Return = stopTime
-	}
+	cfg.Limits, cfg.Timing = cfg.Limits.WithDefaults(), cfg.Timing.WithDefaults()
 	if cfg.Workers.OrphanScan <= 0 {
 		cfg.Workers.OrphanScan = defaultOrphanScan
-	}
-	cfg.Timing.Retention = cmp.Or(cfg.Timing.Retention, engine.DefaultRetention)
-	if cfg.Limits.PruneBatch <= 0 {
-		cfg.Limits.PruneBatch = defaultPruneBatch
 	}
 	cfg.Cleanup, cfg.Timekeeping = cfg.Cleanup.withDefaults(), cfg.Timekeeping.withDefaults()
 	if cfg.Log == nil {

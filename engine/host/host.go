@@ -31,6 +31,7 @@ import (
 	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/internal/webhook"
 	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/tool"
 	"github.com/perdure/perdure/tool/background"
 )
 
@@ -132,6 +133,12 @@ func New(ctx context.Context, cfg Config, worker perdure.WorkerID, s Scheduler) 
 	if e.cfg.Ports.Open == nil {
 		e.cfg.Ports.Open = sessionport.New(e.ports(cfg))
 	}
+	if open, replace := e.cfg.Ports.Open, cfg.Ports.Replace; replace != nil {
+		e.cfg.Ports.Open = func(session perdure.SessionID, call tool.Call) tool.Ports {
+			return replace(session, call, open(session, call))
+		}
+		e.cfg.Ports.Replace = nil // done
+	}
 	if e.effects, err = e.newEffects(e.cfg); err != nil {
 		return nil, err
 	}
@@ -141,7 +148,7 @@ func New(ctx context.Context, cfg Config, worker perdure.WorkerID, s Scheduler) 
 // newEffects creates what carries out the commands of the drivers.
 func (e *Host) newEffects(cfg Config) (*effect.Effects, error) {
 	return effect.New(core.Config{
-		Store: cfg.Store, Model: cfg.Model, Tools: cfg.Tools, BackgroundTools: background.Watching(background.Config{}),
+		Store: cfg.Store, Model: cfg.Model, Tools: cfg.Tools, BackgroundTools: background.Watching(background.Config{MaxWait: cfg.Timing.MaxWait}),
 		Runner: e.lanes, Worker: e.worker, Scheduler: effectScheduler{e.scheduler, e},
 		Limits: cfg.Limits, Timing: cfg.Timing, Policies: cfg.Policies, Ports: cfg.Ports,
 		Outbound: e.limiterPort(), Org: cfg.Org, Agents: cfg.Catalogue.Agents,

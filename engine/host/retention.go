@@ -8,9 +8,6 @@ import (
 	"github.com/perdure/perdure/internal/sessionport"
 )
 
-// defaultPruneBatch is the default batch of retention (TK16).
-const defaultPruneBatch = 100
-
 // Retention removes what nobody needs any longer. It is safe for concurrent use.
 type Retention struct{ e *Host }
 

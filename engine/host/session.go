@@ -29,6 +29,9 @@ func (e hostSessions) CreateAs(ctx context.Context, id perdure.SessionID, agent 
 // startPlain creates a session of an agent that is passed by value. Only its capabilities are
 // looked up, and the capabilities that activate themselves.
 func (e hostSessions) startPlain(ctx context.Context, id perdure.SessionID, agent perdure.Agent) (err error) {
+	if err := agent.Limits.Check(); err != nil {
+		return err
+	}
 	agent.CreateDigest = ""
 	activates := func(c tool.Capability) bool { return c.Activate != nil }
 	gets := len(agent.Capabilities) > 0 || slices.ContainsFunc(e.cfg.Catalogue.Capabilities, activates)
@@ -37,6 +40,7 @@ func (e hostSessions) startPlain(ctx context.Context, id perdure.SessionID, agen
 			return err
 		}
 	}
+	agent = e.bounded(agent)
 	return hostAgents{e.Host}.startUnlessExists(ctx, id, agent, func() (err error) {
 		made := resolvedAgent{agent: agent}
 		if gets {

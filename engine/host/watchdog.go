@@ -13,12 +13,6 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// The idle watchdog's defaults.
-const (
-	defaultIdle     = 30 * time.Minute
-	defaultIdleHard = 2 * time.Hour
-)
-
 // textIdle is the error of a turn without activity for too long (ER6).
 const textIdle = "The session has been idle for too long. Please try again."
 
@@ -161,7 +155,7 @@ func (w *watchdog) ownLimit(c perdure.TurnCall) time.Duration {
 		return 0
 	}
 	_, timed := t.(tool.Timed)
-	most, cap := tool.DeadlineOf(t, c.Args), w.e.cfg.Timing.IdleHardCap
+	most, cap := tool.DeadlineWith(t, c.Args, w.e.cfg.Timing.Deadline), w.e.cfg.Timing.IdleHardCap
 	if most == cap || timed && most > cap {
 		return most + stopTime
 	}

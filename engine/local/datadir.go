@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/blob"
@@ -33,7 +34,16 @@ type DataDirConfig struct {
 	Store    store.Store // the store that the data belongs to
 	ReadOnly bool        // creates nothing and loads no keys; only existing parts are opened
 	Shared   bool        // other machines use the store too, as in Config
+	SQL      SQLLimits   // of the databases of sessions
 	Known    *redact.Set // receives the secrets that are decrypted; nil: none are collected
+}
+
+// SQLLimits bounds the databases of sessions. In each field 0 is the default.
+type SQLLimits struct {
+	Databases     int           // of a session; 0: 10
+	DatabaseBytes int64         // of a database; 0: 50 MiB
+	SessionBytes  int64         // of all databases of a session; 0: 100 MiB
+	Timeout       time.Duration // of a statement; 0: 30 s
 }
 
 // OpenDataDir opens a data directory. The caller closes it after Run has returned.
@@ -45,7 +55,7 @@ type DataDirConfig struct {
 func OpenDataDir(ctx context.Context, cfg DataDirConfig) (*DataDir, error) {
 	h := &DataDir{}
 	if cfg.ReadOnly {
-		return h, h.open(cfg.Dir, func(folder string) bool {
+		return h, h.open(cfg, func(folder string) bool {
 			_, err := os.Stat(filepath.Join(cfg.Dir, folder))
 			return err == nil
 		})
@@ -57,21 +67,24 @@ func OpenDataDir(ctx context.Context, cfg DataDirConfig) (*DataDir, error) {
 	if h.Secrets, err = cfg.secrets(ctx); err != nil {
 		return nil, fmt.Errorf("open the keyring: %w", err)
 	}
-	if err := h.open(cfg.Dir, func(string) bool { return true }); err != nil {
+	if err := h.open(cfg, func(string) bool { return true }); err != nil {
 		return nil, err
 	}
 	return h, nil
 }
 
 // open opens the wanted parts. After an error it closes what it has opened.
-func (h *DataDir) open(dir string, wanted func(folder string) bool) (err error) {
+func (h *DataDir) open(cfg DataDirConfig, wanted func(folder string) bool) (err error) {
 	if wanted(blobFolder) {
-		if h.Blobs, err = blob.Open(dir); err != nil {
+		if h.Blobs, err = blob.Open(cfg.Dir); err != nil {
 			return err
 		}
 	}
 	if wanted(sqlFolder) {
-		if h.SQL, err = sessionsql.New(sessionsql.Config{Dir: filepath.Join(dir, sqlFolder)}); err != nil {
+		if h.SQL, err = sessionsql.New(sessionsql.Config{
+			Dir: filepath.Join(cfg.Dir, sqlFolder), MaxDatabases: cfg.SQL.Databases,
+			MaxDatabaseBytes: cfg.SQL.DatabaseBytes, MaxSessionBytes: cfg.SQL.SessionBytes, Timeout: cfg.SQL.Timeout,
+		}); err != nil {
 			return errors.Join(err, h.Close())
 		}
 	}

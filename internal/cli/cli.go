@@ -27,6 +27,7 @@ import (
 	"github.com/perdure/perdure/internal/cli/chaoscmd"
 	"github.com/perdure/perdure/internal/cli/demo"
 	"github.com/perdure/perdure/internal/cli/mcp"
+	"github.com/perdure/perdure/internal/cli/settings"
 )
 
 const program = "perdure"
@@ -145,7 +146,7 @@ type commandLine struct {
 	Part    chaosChild     `cmd:"" hidden:"" name:"chaos-part" help:"Run a process of the chaos test."`
 	Doctor  doctorCommand  `cmd:"" help:"Check the installation and suggest fixes."`
 	Version versionCommand `cmd:"" help:"Print the version."`
-	Help    helpCommand    `cmd:"" help:"Show help on a command or a topic: configuration, effects, environment, exit-codes, formatting, recovery."`
+	Help    helpCommand    `cmd:"" help:"Show help on a command or a topic: configuration, effects, environment, exit-codes, formatting, limits, recovery."`
 
 	Completion completionCommand `cmd:"" help:"Print a completion script for a shell; it completes ids too."`
 	Complete   completeCommand   `cmd:"" hidden:"" name:"__complete" help:"Complete a command line (called by the shell)."`
@@ -164,6 +165,8 @@ type flags struct {
 	Verbose    bool   `help:"Log internal activity to stderr."`
 
 	ModelOption []string `name:"model-option" help:"Change how models are asked: NAME=VALUE, or PROVIDER.NAME=VALUE for one provider, for instance first_token_timeout=20m or openai.stream_options=false. Repeatable. It applies to the process that calls the model. See docs/how-to/use-your-model.md." placeholder:"OPTION" env:"PERDURE_MODEL_OPTIONS"`
+
+	Limits settings.Limits `embed:"" prefix:"limits."`
 
 	StopTimeout time.Duration `name:"stop-timeout" help:"Maximum time for a clean stop after Ctrl-C or SIGTERM. After it the process exits, and the next start continues unfinished work. A second signal exits at once." placeholder:"DURATION" env:"PERDURE_STOP_TIMEOUT" default:"10s"`
 }
@@ -245,7 +248,8 @@ func (a *app) run(ctx context.Context) error {
 	a.colors = newStreamColors(given.Color, a.Terminal, a.Env)
 	a.movesCursor = a.Terminal.Stdout && a.Env("TERM") != "dumb"
 	if err == nil {
-		err = errors.Join(a.settings.check(parsed), storeChoice{a}.checkStoreFlags(), checkOutputFlags(parsed), lifetime{a}.checkStopTimeout())
+		err = errors.Join(a.settings.check(parsed), storeChoice{a}.checkStoreFlags(), checkLimits(a.kong.Model.Node, parsed),
+			checkOutputFlags(parsed), lifetime{a}.checkStopTimeout())
 	}
 	if err != nil {
 		return a.asUsageError(err)
@@ -272,7 +276,7 @@ func (a *app) run(ctx context.Context) error {
 func (a commandParser) options(exit func(int)) []kong.Option {
 	return []kong.Option{
 		kong.Name(program), kong.Description(about), kong.Writers(a.out, a.Stderr), kong.Exit(exit),
-		kong.Vars{"data": a.DataDir},
+		kong.Vars{"data": a.DataDir}, kong.PostBuild(settings.PrepareLimits),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
 	}
 }
@@ -296,6 +300,9 @@ func (a *app) asUsageError(err error) error {
 		return err
 	}
 	todo := program + " --help lists the commands"
+	if limit := settings.LimitPrefix; strings.Contains(err.Error(), limit) || strings.Contains(err.Error(), "PERDURE_LIMITS_") {
+		return &userError{code: exitUsage, message: err.Error(), hint: limitsAdvice}
+	}
 	var parse *kong.ParseError
 	if errors.As(err, &parse) && parse.Context != nil {
 		if node := parse.Context.Selected(); node != nil {
@@ -429,6 +436,7 @@ func (a *app) read(ctx context.Context, fn func(Engine) error) error {
 // with opens an engine, runs fn, and closes it.
 func (a *app) with(ctx context.Context, o OpenOptions, fn func(Engine) error) error {
 	o.Log, o.StopTime, o.ModelOptions = a.log, a.flags.StopTimeout, a.flags.ModelOption
+	o.Limits, o.TypedLimit = a.flags.Limits, typedLimit(a.typed)
 	o.Dir, o.Database, o.Server = a.store()
 	if o.Dir == "" && o.Server == "" && o.Access != ToolsOnly {
 		return usageError("there is no default data directory, because this user has no home directory",

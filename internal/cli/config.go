@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -18,7 +19,7 @@ import (
 )
 
 type configCommand struct {
-	List   configList   `cmd:"" help:"List the settings of the environment and of files."`
+	List   configList   `cmd:"" help:"List the settings of the environment and of files. With --show-origin, each limit also with its default and meaning."`
 	Check  configCheck  `cmd:"" help:"Check the configuration files."`
 	Schema configSchema `cmd:"" help:"Print a JSON schema of all settings."`
 }
@@ -91,6 +92,11 @@ type setRow struct {
 	Key    string `json:"key"`
 	Value  string `json:"value"`
 	Origin string `json:"origin"` // a variable, FILE:LINE, or default
+	// Default, Unit and Allowed are set for limits.
+	Default string `json:"default,omitempty"`
+	Unit    string `json:"unit,omitempty"`
+	Allowed string `json:"allowed,omitempty"`
+	Meaning string `json:"meaning"`
 }
 
 type configList struct {
@@ -102,6 +108,7 @@ type configList struct {
 // Run lists settings.
 func (c *configList) Run(ctx context.Context, a *app) error {
 	keys := settings.Keys(a.kong.Model.Node)
+	a.settings.count = settings.JoinNamed(a.settings.count, keys)
 	var rows []setRow
 	for _, name := range slices.Sorted(maps.Keys(keys)) {
 		if row := a.setting(keys[name]); row.Origin != "default" || c.All {
@@ -119,6 +126,9 @@ func (c *configList) Run(ctx context.Context, a *app) error {
 				text := a.oneLine(r.Value, 200)
 				if c.ShowOrigin {
 					text += "   " + a.colors.stdout.in(dim, a.oneLine(r.Origin, 300))
+					if r.Default != "" {
+						text += "   " + a.colors.stdout.in(dim, "(default "+r.Default+") "+r.Meaning)
+					}
 				}
 				fmt.Fprintf(a.out, "%s  %s\n", a.colors.stdout.in(bold, fmt.Sprintf("%-24s", r.Key)), text)
 			}
@@ -163,7 +173,12 @@ func storedRows(ctx context.Context, a *app) (rows []setRow) {
 
 // setting returns the default of a flag and its origin. A password is masked.
 func (a *app) setting(key settings.Key) setRow {
-	row := setRow{Key: key.Name, Value: key.Flag.Default, Origin: "default"}
+	row := setRow{Key: key.Name, Value: key.Flag.Default, Origin: "default", Meaning: key.Flag.Help}
+	if settings.IsLimit(key.Flag) {
+		bounds := settings.BoundsOf(key.Flag.Target.Type(), key.Flag.Tag.Get)
+		row.Default, row.Unit, row.Allowed = bounds.Default, bounds.Unit, bounds.Allowed()
+		row.Value = cmp.Or(row.Value, bounds.Default)
+	}
 	if s, ok := a.settings.count[key.Name]; ok {
 		row.Value, row.Origin = strings.Join(s.Values, ","), s.Origin()
 	}

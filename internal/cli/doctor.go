@@ -151,5 +151,7 @@ func (d console) Streams() (io.Reader, io.Writer) { return d.stdin, d.Stdout }
 
 func (d console) StopTime() time.Duration { return d.flags.StopTimeout }
 
-// ModelOptions returns the values of --model-option.
-func (d console) ModelOptions() []string { return d.flags.ModelOption }
+// Settings returns the values of --model-option and of the limits.
+func (d console) Settings() mcp.EngineSettings {
+	return mcp.EngineSettings{ModelOptions: d.flags.ModelOption, Limits: d.flags.Limits, TypedLimit: typedLimit(d.typed)}
+}

@@ -48,6 +48,8 @@ type OpenOptions struct {
 	Utility      settings.Utility // the small model of the work done here
 	AskModels    bool             // turns continue; false: no model is called, and running work is only brought to its end
 	ModelOptions []string         // how models are asked, NAME=VALUE or PROVIDER.NAME=VALUE
+	Limits       Limits           // of the engine; of its work only, so they count with access Writing
+	TypedLimit   string           // a limit that was typed for this command; empty: none was
 	StopTime     time.Duration    // limit of the stop, in which calls settle and connections end; 0: 10 s
 	Log          *slog.Logger
 	Known        *redact.Set // receives the secrets that Log must mask; nil: none
@@ -136,8 +138,11 @@ func parseRetention(text string) (keep Retention, warning string) {
 	return Retention(d), ""
 }
 
-// retention is parseRetention, and prints the warning.
+// retention is parseRetention, and prints the warning. Without a text the limit counts.
 func (a *app) retention(text string) Retention {
+	if limit := a.flags.Limits.Tasks.Retention; text == "" && limit != 0 {
+		return Retention(max(limit, 0)) // none is for ever
+	}
 	keep, warning := parseRetention(text)
 	if warning != "" {
 		a.message("%s %s", a.colors.stderr.mark(dim, "note:"), warning)

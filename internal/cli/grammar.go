@@ -41,22 +41,10 @@ func (a commandParser) noun() string {
 func boolFlags() (names []string) {
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[flags]()) {
 		if field.Type.Kind() == reflect.Bool {
-			names = append(names, "--"+withDashes(field.Name))
+			names = append(names, "--"+settings.FlagName(field.Name))
 		}
 	}
 	return append(names, "--help", "-h")
-}
-
-// withDashes returns the name that kong gives a field: NoInput becomes no-input.
-func withDashes(field string) string {
-	var name strings.Builder
-	for i, r := range field {
-		if i > 0 && 'A' <= r && r <= 'Z' {
-			name.WriteByte('-')
-		}
-		name.WriteRune(r)
-	}
-	return strings.ToLower(name.String())
 }
 
 // isListCommand reports whether the arguments ask only for the list of commands. With configuration
@@ -102,7 +90,7 @@ func grammarOf(noun string) reflect.Value {
 		}
 		name, named := field.Tag.Lookup("name")
 		if !named {
-			name = withDashes(field.Name)
+			name = settings.FlagName(field.Name)
 		}
 		if field.Name == "Flags" || name == noun {
 			fields = append(fields, reflect.StructField{Name: field.Name, Type: field.Type, Tag: field.Tag})

@@ -12,10 +12,11 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/perdure/perdure/internal/cli/man"
+	"github.com/perdure/perdure/internal/cli/settings"
 )
 
 type helpCommand struct {
-	Topic []string `arg:"" optional:"" help:"A command, a topic (configuration, effects, environment, exit-codes, formatting, recovery), or the problem code of a server error."`
+	Topic []string `arg:"" optional:"" help:"A command, a topic (configuration, effects, environment, exit-codes, formatting, limits, recovery), or the problem code of a server error."`
 	Man   string   `help:"Write the man pages of all commands and topics to this folder." placeholder:"DIR" type:"path"`
 }
 
@@ -23,7 +24,7 @@ type helpCommand struct {
 func topics() map[string]string {
 	return map[string]string{
 		"exit-codes": exitCodes(), "environment": environment, "formatting": formatting, "effects": effects,
-		"recovery": recovery, "configuration": configuration,
+		"recovery": recovery, "configuration": configuration, "limits": limitsTopic(),
 	}
 }
 
@@ -42,6 +43,7 @@ PERDURE_PROFILE  profile of the configuration files, like --profile
 PERDURE_STOP_TIMEOUT  maximum time for a stop, like --stop-timeout
 PERDURE_MODEL_OPTIONS  how models are asked, separated by commas, like
                  --model-option
+PERDURE_LIMITS_NAME  a limit, like --limits.NAME: perdure help limits
 PERDURE_TASKS_RETENTION  how long run and serve keep ended tasks, like
                  --retention
 PERDURE_PRICES   file with your own model prices, which override the built-in ones
@@ -107,7 +109,8 @@ func (a manualWriter) writeManual(dir string) error {
 // manual builds the man pages from a fresh grammar, so that no page depends on this machine, its
 // environment or its files.
 func (a manualWriter) manual() (map[string]string, error) {
-	parser, err := kong.New(&commandLine{}, kong.Name(program), kong.Vars{"data": "~/.local/share/perdure"})
+	parser, err := kong.New(&commandLine{}, kong.Name(program), kong.Vars{"data": "~/.local/share/perdure"},
+		kong.PostBuild(settings.PrepareLimits))
 	if err != nil {
 		return nil, fmt.Errorf("read the grammar: %w", err)
 	}

@@ -34,6 +34,7 @@ type ServeOptions struct {
 	ModelOptions []string  // as in Opening
 	Model        string    // as in Opening
 	Utility      settings.Utility
+	Limits       Limits        // as in Opening
 	StopTime     time.Duration // as in Opening
 	Log          *slog.Logger
 	SampleStores *redact.Set // as in Opening
@@ -99,7 +100,7 @@ func (c *serveCommand) Run(ctx context.Context, a *app) error {
 	}
 	a.stopCode.Store(exitOK) // a stop by signal is a success
 	err = a.Serve(ctx, ServeOptions{
-		ModelOptions: a.flags.ModelOption, StopTime: a.flags.StopTimeout, Dir: a.flags.Data, Database: a.flags.Database,
+		ModelOptions: a.flags.ModelOption, Limits: a.flags.Limits, StopTime: a.flags.StopTimeout, Dir: a.flags.Data, Database: a.flags.Database,
 		Addr: c.Addr, Expose: c.Expose,
 		AllowShell: c.AllowShell, Sandbox: sandbox, Disclosure: c.Disclosure,
 		Ask: c.Ask, Deny: c.Deny, MCP: c.MCPTool, AskUntrusted: c.AskUntrusted, Retention: a.retention(c.Retention),

@@ -34,9 +34,13 @@ type ServerConfig struct {
 	Only    []string                       // the tools offered to agents, by the server's names; empty: all
 	// Agents are the tools that ask another agent, by the server's names with * as wildcard: their
 	// tasks are of kind external_agent.
-	Agents  []string
-	Handles Handles      // see Config
-	Log     *slog.Logger // nil: discarded
+	Agents []string
+	// SoftBudget is how long a call of any tool may keep its turn waiting, and SoftBudgets replaces
+	// it for single tools, by the server's names. 0: that of the engine; tool.Never: for ever.
+	SoftBudget  time.Duration
+	SoftBudgets map[string]time.Duration
+	Handles     Handles      // see Config
+	Log         *slog.Logger // nil: discarded
 }
 
 // idleConnection is how long an unused connection stays open.
@@ -95,6 +99,7 @@ func (s *Server) warnOfMissing() {
 		tools []string
 		names func(given, tool string) bool
 	}{
+		{"soft_budgets", slices.Sorted(maps.Keys(s.cfg.SoftBudgets)), equal},
 		{"tools", s.cfg.Only, equal}, {"classes", slices.Sorted(maps.Keys(s.cfg.Classes)), equal}, {"agents", s.cfg.Agents, matches},
 	} {
 		for _, given := range setting.tools {
@@ -146,6 +151,10 @@ func (s *Server) remote(t namedTool) *Remote {
 		// SA8
 		spec.ExternalAgent, spec.SoftBudget, spec.Deadline, spec.Hints.LongRunning = true, tool.Never, agentDeadline, &long
 	}
+	if !spec.ExternalAgent {
+		spec.SoftBudget = s.cfg.SoftBudget
+	}
+	spec.SoftBudget = cmp.Or(s.cfg.SoftBudgets[def.Name], spec.SoftBudget)
 	return &Remote{of: s.connection, handles: s.cfg.Handles, server: s.cfg.Name, def: def, spec: spec}
 }
 

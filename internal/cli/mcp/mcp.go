@@ -23,11 +23,18 @@ type ServeOptions struct {
 	Dir, Database, Server string // as in cli.Opening
 	Tools                 []string
 	SoftBudget            time.Duration
-	ModelOptions          []string // how models are asked
-	Utility               settings.Utility
-	StopTime              time.Duration // limit of the stop
-	In                    io.Reader
-	Out                   io.Writer
+	EngineSettings
+	Utility  settings.Utility
+	StopTime time.Duration // limit of the stop
+	In       io.Reader
+	Out      io.Writer
+}
+
+// EngineSettings say how an engine works.
+type EngineSettings struct {
+	ModelOptions []string // how models are asked
+	Limits       settings.Limits
+	TypedLimit   string // a limit that was typed for this command; empty: none was
 }
 
 // ProxyOptions configures a durable proxy of an MCP server.
@@ -108,8 +115,8 @@ type Console interface {
 	MCP() Operations
 	// StopTime returns how long a stop may take after a signal.
 	StopTime() time.Duration
-	// ModelOptions returns how models are asked.
-	ModelOptions() []string
+	// Settings returns how an engine works.
+	Settings() EngineSettings
 }
 
 // Commands are the verbs of mcp.
@@ -133,7 +140,7 @@ func (c *Serve) Run(ctx context.Context, d Console) error {
 	dir, database, server := d.Store()
 	in, out := d.Streams()
 	return d.MCP().Serve(ctx, ServeOptions{Dir: dir, Database: database, Server: server, Tools: c.Tool,
-		SoftBudget: c.SoftBudget, ModelOptions: d.ModelOptions(), Utility: c.Utility, StopTime: d.StopTime(), In: in, Out: out})
+		SoftBudget: c.SoftBudget, EngineSettings: d.Settings(), Utility: c.Utility, StopTime: d.StopTime(), In: in, Out: out})
 }
 
 // Proxy runs between a client and a server.

@@ -1,6 +1,8 @@
 package settings
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -52,7 +54,7 @@ func Keys(root *kong.Node) map[string]Key {
 func collect(n *kong.Node, path string, all map[string]Key) {
 	for _, flag := range n.Flags {
 		key := strings.TrimPrefix(path+"."+flag.Name, ".")
-		if contains(oneTimeFlags, flag.Name) || flag.Hidden {
+		if contains(oneTimeFlags, flag.Name) || flag.Hidden && !IsLimit(flag) {
 			continue
 		}
 		all[key] = Key{
@@ -79,6 +81,7 @@ func Apply(root *kong.Node, count map[string]Setting, getenv func(string) string
 		return nil
 	}
 	keys := Keys(root)
+	count = JoinNamed(count, keys)
 	for _, name := range slices.Sorted(maps.Keys(count)) {
 		s := count[name]
 		key, known := keys[name]
@@ -96,6 +99,27 @@ func Apply(root *kong.Node, count map[string]Setting, getenv func(string) string
 		}
 	}
 	return faults
+}
+
+// JoinNamed joins the settings NAME: VALUE below a limit that is set by name into one list.
+func JoinNamed(count map[string]Setting, keys map[string]Key) map[string]Setting {
+	joined := maps.Clone(count)
+	for _, name := range slices.Sorted(maps.Keys(count)) {
+		for parent, key := range keys {
+			entry, below := strings.CutPrefix(name, parent+".")
+			if s := count[name]; below && IsLimit(key.Flag) && boundsOf(key.Flag).ByName && !s.List {
+				whole, exists := joined[parent]
+				if !exists || s.Project { // an entry of a project file makes the list one of that file
+					whole.Path, whole.Line, whole.Project, whole.Profile = s.Path, s.Line, s.Project, s.Profile
+				}
+				whole.Key, whole.List = parent, true
+				whole.Values = append(slices.Clone(whole.Values), entry+"="+s.Values[0])
+				joined[parent] = whole
+				delete(joined, name)
+			}
+		}
+	}
+	return joined
 }
 
 // text returns the value of a setting in command line syntax, or an error.
@@ -134,7 +158,19 @@ func (s Setting) text(key Key, known bool) (string, *Problem) {
 	}
 	scratch := reflect.New(flag.Target.Type()).Elem()
 	if err := flag.Parse(kong.ScanFromTokens(kong.Token{Type: kong.FlagValueToken, Value: text}), scratch); err != nil {
-		return wrong("", "%v", err)
+		todo := ""
+		if IsLimit(flag) {
+			err = cmp.Or(errors.Unwrap(err), err) // without the name of the flag, which is the key
+			if allowed := boundsOf(flag).Allowed(); allowed != "" {
+				todo = "allowed: " + allowed
+			}
+		}
+		return wrong(todo, "%v", err)
+	}
+	if IsLimit(flag) {
+		if fault := boundsOf(flag).Check(scratch); fault != "" {
+			return wrong("", "%s", fault)
+		}
 	}
 	return text, nil
 }
@@ -191,6 +227,9 @@ func kind(key Key) map[string]any {
 		of["type"] = "integer"
 	default:
 		of["type"] = "string"
+	}
+	if IsLimit(key.Flag) {
+		schemaOfLimit(key.Flag, of)
 	}
 	return of
 }

@@ -81,14 +81,23 @@ func (a *Admission) route(call tool.Call) (route dispatch.Route) {
 	return route
 }
 
-// softBudgetOf returns the soft budget of a tool: its own, else the session's, else the
-// deployment's.
+// softBudgetOf returns the soft budget of a tool: what the deployment sets for this tool, else its
+// own, else the session's, else the deployment's for all. The agent can shorten it for single
+// tools.
 func (a *Admission) softBudgetOf(agent perdure.Agent, spec tool.Spec) time.Duration {
-	switch {
+	soft := a.core.Timing.SoftBudget
+	switch own := a.core.Timing.SoftBudgets[spec.Name]; {
+	case own != 0:
+		soft = own
 	case spec.SoftBudget != 0:
-		return spec.SoftBudget
+		soft = spec.SoftBudget
 	case agent.SoftBudgetMS != 0:
-		return max(time.Duration(agent.SoftBudgetMS)*time.Millisecond, tool.Never)
+		soft = time.Duration(agent.SoftBudgetMS) * time.Millisecond
 	}
-	return a.core.Timing.SoftBudget
+	soft = max(soft, tool.Never)
+	limit := time.Duration(agent.Limits.SoftBudgetsMS[spec.Name]) * time.Millisecond
+	if limit > 0 && (soft == tool.Never || limit < soft) {
+		return limit
+	}
+	return soft
 }

@@ -67,7 +67,7 @@ func (a *Admission) planCall(ctx context.Context, s *perdure.Session, call perdu
 		// the client would get a mark instead of the secret
 		return refusedBy(planned, secretargs.LostResult())
 	}
-	planned.Permissions, planned.ApprovalTimeout = j.Permissions, a.core.Timing.ApprovalExpiry
+	planned.Permissions, planned.ApprovalTimeout = j.Permissions, a.core.ApprovalExpiry(s.Agent)
 	if planned.Refusal = a.refuse(s, t, call); planned.Refusal != nil {
 		return planned
 	}

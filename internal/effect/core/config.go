@@ -86,9 +86,3 @@ type ScheduleCall struct {
 	At      time.Time // journaled time of the message that holds the call
 	Monitor bool      // create a task that represents the schedule
 }
-
-// When the text of a streaming message is stored. A crash loses at most that much.
-const (
-	checkpointBytes = 4 << 10
-	checkpointTime  = time.Second
-)

@@ -13,11 +13,9 @@ import (
 	"log/slog"
 	"math"
 	"sync"
-	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/budget"
-	"github.com/perdure/perdure/dispatch"
 	"github.com/perdure/perdure/internal/meter"
 	"github.com/perdure/perdure/internal/sessioncache"
 	"github.com/perdure/perdure/internal/sessionfile"
@@ -48,37 +46,19 @@ func New(cfg Config) (*Core, error) {
 		return nil, fmt.Errorf("%w configuration: store, model, tools, runner, worker and scheduler are required",
 			perdure.Invalid)
 	}
-	cfg.Limits.MaxExecutions = capOf(cfg.Limits.MaxExecutions, perdure.DefaultMaxExecutions)
-	cfg.Limits.NoProgress = capOf(cfg.Limits.NoProgress, perdure.DefaultNoProgress)
-	cfg.Limits.SlotsPerSession = capOf(cfg.Limits.SlotsPerSession, 5)
-	cfg.Limits.SlotsPerProcess = capOf(cfg.Limits.SlotsPerProcess, 64)
-	cfg.Limits.DetachedPerSession = capOf(cfg.Limits.DetachedPerSession, 32)
-	cfg.Limits.EvictCap = capOf(cfg.Limits.EvictCap, 32)
-	if cfg.Timing.SoftBudget == 0 {
-		cfg.Timing.SoftBudget = tool.DefaultSoftBudget
+	cfg.Limits, cfg.Timing = cfg.Limits.WithDefaults(), cfg.Timing.WithDefaults()
+	for _, limit := range []*int{
+		&cfg.Limits.MaxExecutions, &cfg.Limits.NoProgress, &cfg.Limits.SlotsPerSession, &cfg.Limits.SlotsPerProcess,
+		&cfg.Limits.DetachedPerSession, &cfg.Limits.EvictCap, &cfg.Limits.SubagentDepth, &cfg.Limits.SubagentsLive,
+		&cfg.Limits.SubagentsTotal, &cfg.Limits.DeferAbove, &cfg.Limits.QueueLength,
+	} {
+		*limit = max(*limit, 0) // the rules of the root write "no limit" as 0
 	}
-	cfg.Limits.SubagentDepth = capOf(cfg.Limits.SubagentDepth, 2)
-	cfg.Limits.SubagentsLive = capOf(cfg.Limits.SubagentsLive, 16)
-	cfg.Limits.SubagentsTotal = capOf(cfg.Limits.SubagentsTotal, 200)
-	cfg.Limits.DeferAbove = capOf(cfg.Limits.DeferAbove, 40)
-	cfg.Limits.QueueLength = capOf(cfg.Limits.QueueLength, 32)
-	switch {
-	case cfg.Timing.Stall == 0:
-		cfg.Timing.Stall = 2 * time.Minute
-	case cfg.Timing.Stall < 0:
+	if cfg.Timing.Stall < 0 {
 		cfg.Timing.Stall = math.MaxInt64
-	}
-	if cfg.Limits.CheckpointBytes <= 0 {
-		cfg.Limits.CheckpointBytes = checkpointBytes
-	}
-	if cfg.Timing.Checkpoint <= 0 {
-		cfg.Timing.Checkpoint = checkpointTime
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
-	}
-	if cfg.Timing.Grace <= 0 {
-		cfg.Timing.Grace = dispatch.DefaultGrace
 	}
 	if cfg.Meter == nil {
 		cfg.Meter = meter.New(meter.Config{Prices: budget.Prices()})
@@ -94,16 +74,4 @@ func New(cfg Config) (*Core, error) {
 		c.OwnFiles = true
 	}
 	return c, nil
-}
-
-// capOf returns a limit: 0 is the default, and a negative number is no limit, which the rules of
-// the root write as 0.
-func capOf(n, fallback int) int {
-	switch {
-	case n == 0:
-		return fallback
-	case n < 0:
-		return 0
-	}
-	return n
 }

@@ -40,10 +40,10 @@ func (en *Environment) TruncateResult(key perdure.CallKey, record perdure.ToolRe
 	if record.RawOutput != nil {
 		stored.RawPath, result = write(result, *record.RawOutput), tool.ResultPath(key.Call)
 	}
-	if len(record.Result) > tool.ResultLimit {
+	if len(record.Result) > en.core.Limits.ResultBytes {
 		stored.Path = write(result, string(record.Result))
 	}
-	return stored.Cut(record, tool.ResultLimit)
+	return stored.Cut(record, en.core.Limits.ResultBytes)
 }
 
 // Inspect finds out what is left of an execution. If the tool cannot tell, nothing is assumed and

@@ -81,7 +81,7 @@ func (cs *Calls) clientResult(key perdure.CallKey, r perdure.ToolResult, keep bo
 	}
 	if !keep { // the result is only compared, so no file is written
 		shorten = func(key perdure.CallKey, r perdure.ToolResult) perdure.ToolResult {
-			return tool.Cut(r, tool.ResultLimit, tool.OutputPath(key.Call))
+			return tool.Cut(r, cs.core.Limits.ResultBytes, tool.OutputPath(key.Call))
 		}
 	}
 	if r.Error != "" {

@@ -93,7 +93,7 @@ func (cs *Calls) execute(run Request, row perdure.Call, t tool.Tool,
 	if began.IsZero() {
 		began = row.ClaimedAt
 	}
-	c := &callRun{calls: cs, run: run, row: row, call: core.ToolCall(row, began.Add(tool.DeadlineOf(t, row.Args))),
+	c := &callRun{calls: cs, run: run, row: row, call: core.ToolCall(row, began.Add(cs.toolset.DeadlineFor(t, row.Args))),
 		owner: core.OwnerOf(run.Session).Of(*run.Row), name: spec.DisplayName}
 	c.at = core.CallTime(run.Session, row.Key.Call)
 	c.call.Args, c.secretArgs = cs.secrets.Vault.Fill(row.Key, spec.Parameters, row.Args)
@@ -103,7 +103,7 @@ func (cs *Calls) execute(run Request, row perdure.Call, t tool.Tool,
 	work := dispatch.Work{
 		ID: row.Key.String(), Session: row.Key.Session, Turn: row.Turn,
 		Lane: perdure.Foreground, Deadline: c.call.Deadline,
-		SoftBudget: run.Command.Call.SoftBudget, Stall: spec.Stall, Detach: c.detach,
+		SoftBudget: run.Command.Call.SoftBudget, Stall: cs.toolset.StallFor(spec), Detach: c.detach,
 		Run: func(ctx context.Context) tool.Result {
 			env := env
 			env.Trace = c.owner.Traceparent(ctx)

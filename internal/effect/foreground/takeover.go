@@ -25,7 +25,7 @@ func (cs *Calls) takeOverCall(ctx context.Context, run Request, row perdure.Call
 	found := perdure.OrphanedCall{StopRequested: run.Command.Stop, Class: row.Class, Executions: row.Executions,
 		MaxExecutions: cs.core.Limits.MaxExecutions}
 	if known {
-		found = cs.environment.Inspect(ctx, found, t, core.ToolCall(row, row.ClaimedAt.Add(tool.DeadlineOf(t, row.Args))))
+		found = cs.environment.Inspect(ctx, found, t, core.ToolCall(row, row.ClaimedAt.Add(cs.toolset.DeadlineFor(t, row.Args))))
 	}
 	how := found.TakeOver()
 	if !known && (how == perdure.TakeOverRunAgain || how == perdure.TakeOverFirstRun) {

@@ -87,7 +87,7 @@ func (ss *Schedules) judgeScheduled(ctx context.Context, run *Run, task perdure.
 	}
 	spec := target.Spec()
 	task.Kind = taskrecord.KindOf(target)
-	task.Class, task.StallMS, task.Spec.Reattachable = spec.Class, max(spec.Stall, 0).Milliseconds(),
+	task.Class, task.StallMS, task.Spec.Reattachable = spec.Class, ss.toolset.StallFor(spec).Milliseconds(),
 		spec.Class.Repeatable()
 	j := ss.admission.Judge(ctx, run.owner.Agent, target, tool.Call{
 		Session: task.Session, ID: perdure.CallID(task.Run), Tool: task.Tool,

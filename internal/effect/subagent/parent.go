@@ -287,7 +287,7 @@ func (su *Subagents) settleInParent(tx store.Tx, r parentUpdate) ([]perdure.Task
 		return nil, err
 	}
 	if row.State == perdure.CallRunning && row.Task == r.task.ID {
-		result := tool.Cut(r.result, tool.ResultLimit, r.path) // handle and result.json have the full result
+		result := tool.Cut(r.result, su.core.Limits.ResultBytes, r.path) // handle and result.json have the full result
 		if err := tx.Calls().Settle(row.Key, row.Token, perdure.CallSettled, result); err != nil {
 			return nil, err
 		}

@@ -257,18 +257,18 @@ func (p *Port) admit(tx store.Tx, b childSpec) error {
 		return &tool.Denied{Result: tool.Failf("No subagent was started: %s is limited to %d, and it is %d.", what,
 			limit, now)}
 	}
-	cfg := p.subagents.core
-	if b.spawn.Depth > cfg.Limits.SubagentDepth {
-		return refuse("the depth of subagents", cfg.Limits.SubagentDepth, p.Owner.Depth())
+	limits := p.subagents.core.LimitsFor(p.Owner.Agent)
+	if b.spawn.Depth > limits.SubagentDepth {
+		return refuse("the depth of subagents", limits.SubagentDepth, p.Owner.Depth())
 	}
 	count, err := tx.Spawns().Count(b.spawn.Root)
 	switch {
 	case err != nil:
 		return err
-	case cfg.Limits.SubagentsLive > 0 && count.Live >= cfg.Limits.SubagentsLive:
-		return refuse("the number of running subagents", cfg.Limits.SubagentsLive, count.Live)
-	case cfg.Limits.SubagentsTotal > 0 && count.Total >= cfg.Limits.SubagentsTotal:
-		return refuse("the total number of subagents", cfg.Limits.SubagentsTotal, count.Total)
+	case limits.SubagentsLive > 0 && count.Live >= limits.SubagentsLive:
+		return refuse("the number of running subagents", limits.SubagentsLive, count.Live)
+	case limits.SubagentsTotal > 0 && count.Total >= limits.SubagentsTotal:
+		return refuse("the total number of subagents", limits.SubagentsTotal, count.Total)
 	}
 	return nil
 }

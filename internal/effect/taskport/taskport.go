@@ -73,7 +73,7 @@ func (p *Port) Spawn(ctx context.Context, s tool.SpawnRequest) (tool.SpawnResult
 	task := perdure.Task{
 		Session: p.Owner.Session, RootSession: p.Owner.Root(), Kind: taskrecord.KindOf(target), Turn: p.Turn, Call: p.Call,
 		Origin: perdure.OriginSpawned, Tool: s.Tool, DisplayName: s.Title, Class: spec.Class,
-		Lane: perdure.Background, StallMS: max(spec.Stall, 0).Milliseconds(),
+		Lane: perdure.Background, StallMS: p.ports.toolset.StallFor(spec).Milliseconds(),
 		Spec: perdure.TaskSpec{Tool: s.Tool, Arguments: s.Args,
 			Reattachable: spec.Class.Repeatable(), SignalOnCompletion: s.NotifyEnd},
 		Delivery: perdure.ToLoop, Wake: perdure.WakeContinue,

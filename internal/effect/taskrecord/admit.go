@@ -112,7 +112,10 @@ func (rs *Records) AwaitApproval(tx store.Tx, task perdure.Task, permissions []p
 		ID:   perdure.DeriveID[perdure.RequestID](session.Secret, task.CreatedAt, string(task.ID)),
 		Kind: "approval", Prompt: task.DisplayName,
 	}
-	approval := rs.ApprovalOf(task, permissions, task.DisplayName, tx.Now())
+	approval, err := rs.ApprovalOf(tx, task, permissions, task.DisplayName)
+	if err != nil {
+		return tool.SpawnResult{}, err
+	}
 	approval.ID = perdure.DeriveID[perdure.ApprovalID](session.Secret, task.CreatedAt, string(task.ID))
 	events := []perdure.Event{Event(task, perdure.TaskCreated{Task: task}),
 		Event(task, perdure.ApprovalRequested{Approval: approval})}
@@ -141,6 +144,10 @@ func (rs *Records) CanStart(tx store.Reader, session perdure.SessionID) (free bo
 // queue. Limit: neither. The limits are counted in the store; work that was stopped but has not
 // returned counts too.
 func (rs *Records) slotFor(tx store.Reader, session perdure.SessionID) (free bool, position int, err error) {
+	limits, err := rs.core.SessionLimits(tx, session)
+	if err != nil {
+		return false, 0, err
+	}
 	counts, err := tx.Tasks().Count(perdure.TaskRunning, session)
 	if err != nil {
 		return false, 0, err
@@ -154,20 +161,15 @@ func (rs *Records) slotFor(tx store.Reader, session perdure.SessionID) (free boo
 		return false, 0, err
 	}
 	ofSession, ofProcess := 0, 0
-	if rs.core.Limits.SlotsPerSession > 0 || rs.core.Limits.SlotsPerProcess > 0 { // counting takes time if there are many
+	if limits.SlotsPerSession > 0 || limits.SlotsPerProcess > 0 { // counting takes time if there are many
 		ofSession, ofProcess = rs.core.Runner.SlotsInUse(session)
 	}
 	use := perdure.SlotUsage{PerSession: max(running, ofSession), PerProcess: ofProcess, Queued: queued}
-	return rs.core.Limits.Overflow.Admit(rs.SlotCaps(), use)
+	return limits.Overflow.Admit(core.SlotCaps(limits), use)
 }
 
 // SlotCaps returns the limits for the background runs of this worker.
-func (rs *Records) SlotCaps() perdure.SlotCaps {
-	return perdure.SlotCaps{
-		PerSession: rs.core.Limits.SlotsPerSession, PerProcess: rs.core.Limits.SlotsPerProcess, Detached: rs.core.Limits.DetachedPerSession,
-		Queued: rs.core.Limits.QueueLength, Live: rs.core.Limits.EvictCap,
-	}
-}
+func (rs *Records) SlotCaps() perdure.SlotCaps { return core.SlotCaps(rs.core.Limits) }
 
 // countTasks counts the tasks of a session in one state.
 func countTasks(r store.Reader, state perdure.TaskState, session perdure.SessionID) (int, error) {
@@ -181,6 +183,10 @@ func countTasks(r store.Reader, state perdure.TaskState, session perdure.Session
 // MayDetach refuses a call if there is no slot for it. Detached calls have their own limit, and
 // also count against the slots of the process. Limit: no slot.
 func (rs *Records) MayDetach(tx store.Reader, session perdure.SessionID) error {
+	limits, err := rs.core.SessionLimits(tx, session)
+	if err != nil {
+		return err
+	}
 	counts, err := tx.Tasks().Count(perdure.TaskRunning, session)
 	if err != nil {
 		return err
@@ -190,7 +196,7 @@ func (rs *Records) MayDetach(tx store.Reader, session perdure.SessionID) error {
 		detached = max(detached, counts[0].Detached)
 	}
 	_, ofProcess := rs.core.Runner.SlotsInUse(session)
-	return rs.core.Limits.Overflow.AdmitDetached(rs.SlotCaps(), perdure.SlotUsage{Detached: detached, PerProcess: ofProcess})
+	return limits.Overflow.AdmitDetached(core.SlotCaps(limits), perdure.SlotUsage{Detached: detached, PerProcess: ofProcess})
 }
 
 // Claim claims the ledger row of a task: a new row, or that of an earlier execution.

@@ -2,26 +2,27 @@ package taskrecord
 
 import (
 	"cmp"
-	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/store"
 )
 
-// ApprovalOf returns the approval request for the permissions of a task.
-func (rs *Records) ApprovalOf(task perdure.Task, permissions []perdure.Permission, why string,
-	now time.Time) perdure.Approval {
+// ApprovalOf returns the approval request for the permissions of a task. It expires as the agent of
+// its session allows.
+func (rs *Records) ApprovalOf(tx store.Tx, task perdure.Task, permissions []perdure.Permission, why string) (perdure.Approval, error) {
+	now := tx.Now()
 	a := perdure.Approval{
 		Session: task.Session, Call: task.Call, Task: task.ID, Tool: task.Tool, Args: task.Spec.Arguments,
 		ArgsHash: task.ArgsHash, Class: task.Class,
 		Permissions: permissions, Kind: "task", Reason: cmp.Or(permissions[0].Reason, why), Summary: task.DisplayName,
 		RequestedAt: now, State: perdure.ApprovalOpen,
 	}
-	if rs.core.Timing.ApprovalExpiry > 0 {
-		a.ExpiresAt = now.Add(rs.core.Timing.ApprovalExpiry)
+	agent, err := core.AgentOf(tx.Reader(), task.Session)
+	if expiry := rs.core.ApprovalExpiry(agent); expiry > 0 {
+		a.ExpiresAt = now.Add(expiry)
 	}
-	return a
+	return a, err
 }
 
 // VoidApprovals closes the open approvals of a task that no longer waits for them, except one.

@@ -189,7 +189,10 @@ func (ts *Tasks) recordQuestion(ctx context.Context, task perdure.Task, q tool.Q
 		var more []perdure.Fact
 		if len(q.Permissions) > 0 {
 			request.Kind = "approval"
-			approval := ts.records.ApprovalOf(task, q.Permissions, q.Prompt, tx.Now())
+			approval, err := ts.records.ApprovalOf(tx, task, q.Permissions, q.Prompt)
+			if err != nil {
+				return err
+			}
 			approval.ID = approvalID
 			if q.Expires > 0 {
 				approval.ExpiresAt = tx.Now().Add(q.Expires)

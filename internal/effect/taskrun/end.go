@@ -62,6 +62,7 @@ type Verdict struct {
 	Update perdure.TaskUpdate
 	// the full result; the ledger's is cut once it is known where the full one is stored
 	result            perdure.ToolResult
+	limit             int     // bytes of a result that a model reads
 	body              Content // content of result.json
 	tail              string  // last lines of output.log
 	raw               *string // replaces the log; nil: the log is used
@@ -83,13 +84,13 @@ func (v Verdict) ledgerResult(t perdure.Task, paths artifactPaths) perdure.ToolR
 	if v.raw != nil {
 		stored.RawPath = cmp.Or(paths.raw, paths.log)
 	}
-	return stored.Cut(v.result, tool.ResultLimit)
+	return stored.Cut(v.result, v.limit)
 }
 
 // fail makes the record of a failure. The text in the task's row is cut, because the row is read
 // often; result.json has the full text.
 func (v *Verdict) fail(kind perdure.ErrorKind, full string) {
-	text := tool.Cut(perdure.Failed("", kind, full), tool.ResultLimit, "").Error
+	text := tool.Cut(perdure.Failed("", kind, full), v.limit, "").Error
 	v.Update.State, v.Update.Summary, v.Update.Detail = perdure.TaskFailed, text, "failed"
 	v.Update.Error = &perdure.TaskError{Kind: kind, Message: text}
 	v.body = ResultContent(prettyJSON(map[string]string{"status": "failed", "error": full}))
@@ -103,7 +104,7 @@ func (ts *Tasks) Judge(t perdure.Task, row perdure.Call, r tool.Result, end disp
 	}
 	r, withheld := ts.core.Gate().After(context.Background(), core.ToolCall(row, t.DeadlineAt), r)
 	record := ts.environment.FullRecord(row, r)
-	v := Verdict{result: record, raw: r.Raw, code: r.ExitCode, ended: end}
+	v := Verdict{result: record, limit: ts.core.Limits.ResultBytes, raw: r.Raw, code: r.ExitCode, ended: end}
 	if withheld {
 		text := "[output withheld by tool policy]"
 		v.raw = &text

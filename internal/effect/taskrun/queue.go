@@ -69,10 +69,11 @@ func (ts *Tasks) StartQueued(ctx context.Context) (int, error) {
 
 // noFreeSlot reports whether this process has no slot for a run that is resumed. A detached run
 // needs no slot of its session.
-func (ts *Tasks) noFreeSlot(t perdure.Task) bool {
+func (ts *Tasks) noFreeSlot(t perdure.Task, agent perdure.Agent) bool {
 	ofSession, ofProcess := ts.core.Runner.SlotsInUse(t.Session)
-	capped := ts.core.Limits.SlotsPerSession > 0 && ts.core.Limits.Overflow != perdure.OverflowEvict && !t.OutsideSessionSlots()
-	return capped && ofSession >= ts.core.Limits.SlotsPerSession || ts.core.Limits.SlotsPerProcess > 0 && ofProcess >= ts.core.Limits.SlotsPerProcess
+	slots := ts.core.LimitsFor(agent).SlotsPerSession
+	capped := slots > 0 && ts.core.Limits.Overflow != perdure.OverflowEvict && !t.OutsideSessionSlots()
+	return capped && ofSession >= slots || ts.core.Limits.SlotsPerProcess > 0 && ofProcess >= ts.core.Limits.SlotsPerProcess
 }
 
 // assignSlot gives a task whose work waits in this process a slot again.
@@ -114,9 +115,13 @@ func (ts *Tasks) startIn(tx store.Tx, next perdure.Task) (c Claimed, err error) 
 	if err != nil || task.State != perdure.TaskQueued || task.Attempt != next.Attempt {
 		return c, err
 	}
-	if ts.core.Shared && ts.core.Limits.SlotsPerSession > 0 && !task.OutsideSessionSlots() {
+	limits, err := ts.core.SessionLimits(tx.Reader(), task.Session)
+	if err != nil {
+		return c, err
+	}
+	if ts.core.Shared && limits.SlotsPerSession > 0 && !task.OutsideSessionSlots() {
 		running, err := tx.Tasks().Count(perdure.TaskRunning, task.Session)
-		if err != nil || len(running) > 0 && running[0].N-running[0].Detached-running[0].Monitors >= ts.core.Limits.SlotsPerSession {
+		if err != nil || len(running) > 0 && running[0].N-running[0].Detached-running[0].Monitors >= limits.SlotsPerSession {
 			return c, err
 		}
 	}
@@ -160,7 +165,15 @@ func (ts *Tasks) nextQueued(ctx context.Context, passed map[perdure.TaskID]bool)
 		if err != nil {
 			return err
 		}
-		for _, session := range ts.fairOrder(queued, running) {
+		free, load := ts.fairOrder(queued, running)
+		for _, session := range free {
+			limits, err := ts.core.SessionLimits(r, session)
+			if err != nil {
+				return err
+			}
+			if limits.SlotsPerSession > 0 && load[session] >= limits.SlotsPerSession {
+				continue // its agent allows fewer than the engine
+			}
 			if next, err = firstQueued(r, session, passed); err != nil || next.ID != "" {
 				return err
 			}
@@ -171,13 +184,13 @@ func (ts *Tasks) nextQueued(ctx context.Context, passed map[perdure.TaskID]bool)
 }
 
 // fairOrder returns the sessions that have queued runs and a free slot. Sessions with the fewest
-// running tasks come first; among equals, the one that has waited longest.
-func (ts *Tasks) fairOrder(queued, running []store.TaskCount) []perdure.SessionID {
-	load := map[perdure.SessionID]int{}
+// running tasks come first; among equals, the one that has waited longest. load counts the running
+// tasks.
+func (ts *Tasks) fairOrder(queued, running []store.TaskCount) (free []perdure.SessionID, load map[perdure.SessionID]int) {
+	load = map[perdure.SessionID]int{}
 	for _, c := range running {
 		load[c.Session] = c.Slots()
 	}
-	var free []perdure.SessionID
 	for _, c := range queued {
 		ofSession, _ := ts.core.Runner.SlotsInUse(c.Session)
 		load[c.Session] = max(load[c.Session], ofSession)
@@ -186,7 +199,7 @@ func (ts *Tasks) fairOrder(queued, running []store.TaskCount) []perdure.SessionI
 		}
 	}
 	slices.SortStableFunc(free, func(a, b perdure.SessionID) int { return load[a] - load[b] })
-	return free
+	return free, load
 }
 
 // firstQueued returns the oldest queued run of a session that is not in passed; the zero task:

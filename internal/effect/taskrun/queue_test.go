@@ -18,7 +18,7 @@ func TestInTurn(t *testing.T) {
 		{Session: "second", N: 4}}
 	running := []store.TaskCount{{Session: "full", N: 3}, {Session: "busy", N: 2}, {Session: "other", N: 1}}
 
-	got := e.fairOrder(queued, running)
+	got, _ := e.fairOrder(queued, running)
 
 	if want := []perdure.SessionID{"first", "second", "busy"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)

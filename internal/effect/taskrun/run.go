@@ -170,7 +170,7 @@ func (ts *Tasks) Run(c Claimed, start Start) {
 	work := dispatch.Work{
 		ID: string(c.Task.ID), Session: c.Task.Session, Turn: c.Task.Turn,
 		Lane: perdure.Background, Deadline: c.Task.DeadlineAt,
-		Stall: target.Spec().Stall, OutsideSessionSlots: c.Task.OutsideSessionSlots(), Run: run.run, End: run.end, SlotReleased: ts.core.StartQueued,
+		Stall: ts.toolset.StallFor(target.Spec()), OutsideSessionSlots: c.Task.OutsideSessionSlots(), Run: run.run, End: run.end, SlotReleased: ts.core.StartQueued,
 	}
 	if _, ok := target.(tool.Killer); ok {
 		work.Kill = run.kill

@@ -118,7 +118,7 @@ func (ts *Tasks) resumeTask(ctx context.Context, c Claimed, how perdure.TakeOver
 	if refused == "" && how == perdure.TakeOverRunAgain && c.Task.Kind == perdure.KindExternalAgent {
 		refused = remoteUnknown
 	}
-	if runs && refused == "" && how != perdure.TakeOverAdopt && ts.noFreeSlot(c.Task) {
+	if runs && refused == "" && how != perdure.TakeOverAdopt && ts.noFreeSlot(c.Task, c.Owner.Agent) {
 		return ts.queueTask(ctx, c, how)
 	}
 	again := refused == "" && (how == perdure.TakeOverRunAgain || how == perdure.TakeOverFirstRun)

@@ -180,15 +180,30 @@ func (s *Toolset) Validate(name string, args json.RawMessage) *tool.Result {
 // StallOf returns how long a tool may be silent before it counts as stalled; 0: for ever.
 func (s *Toolset) StallOf(name string) time.Duration {
 	if t, ok := s.Find(name); ok {
-		return max(t.Spec().Stall, 0)
+		return s.StallFor(t.Spec())
 	}
 	return 0
+}
+
+// StallFor is StallOf for a tool that is known already. The default of the engine does not apply to
+// tools that wait for other work, because they are silent while it runs.
+func (s *Toolset) StallFor(spec tool.Spec) time.Duration {
+	waits := spec.MaxWait > 0 || spec.ExternalAgent || spec.Hints.LongRunning != nil && *spec.Hints.LongRunning
+	if spec.Stall == 0 && !waits {
+		return s.core.Timing.CallStall
+	}
+	return max(spec.Stall, 0)
 }
 
 // DeadlineOf returns how long an execution of a task may take.
 func (s *Toolset) DeadlineOf(task perdure.Task) time.Duration {
 	if t, ok := s.Find(task.Tool); ok {
-		return tool.DeadlineOf(t, task.Spec.Arguments)
+		return s.DeadlineFor(t, task.Spec.Arguments)
 	}
-	return tool.DefaultDeadline
+	return s.core.Timing.Deadline
+}
+
+// DeadlineFor returns how long an execution of a tool may take.
+func (s *Toolset) DeadlineFor(t tool.Tool, args json.RawMessage) time.Duration {
+	return tool.DeadlineWith(t, args, s.core.Timing.Deadline)
 }
