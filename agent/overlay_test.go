@@ -213,7 +213,10 @@ func fill(v reflect.Value) {
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
 		fill(v.Index(0))
 	case reflect.Map:
-		v.Set(reflect.ValueOf(map[string]string{"k": "v"}))
+		value := reflect.New(v.Type().Elem()).Elem()
+		fill(value)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(reflect.ValueOf("k"), value)
 	case reflect.Struct:
 		for i := range v.NumField() {
 			fill(v.Field(i))
@@ -233,7 +236,7 @@ func TestFoldCopies(t *testing.T) {
 
 	got := agent.Fold(given)
 	got.InitialFiles[0].Path, got.NetworkAccess[0].Allowed[0], got.Tools[0], got.Metadata["k"], *got.Background = "z", "z", "z", "z", true
-	got.Capabilities[0], got.NetworkAccess[0].Blocked[0] = "z", "z"
+	got.Capabilities[0], got.NetworkAccess[0].Blocked[0], got.Limits.SoftBudgetsMS["k"] = "z", "z", 9
 
 	same(t, "given", given, of())
 }

@@ -77,7 +77,7 @@ type NetworkLimits struct {
 	EgressResponseBytes Size  `min:"1KiB" default:"10MiB" help:"Body of a response that a tool reads."`
 	EgressTimeout       Span  `min:"1s" default:"1m" help:"Longest request of a tool, with its redirects."`
 	EgressHeaderTimeout Span  `min:"1s" default:"30s" help:"Time to the header of a response."`
-	SessionCost         Money `none:"yes" unset:"none" help:"Budget of each new session with its subagents, in US dollars. More: perdure budget set."`
+	SessionCost         Money `none:"yes" unset:"none" help:"Budget of each new session with its subagents, in US dollars; a model without a known price does not run under it. More: perdure budget set."`
 	ReservedAnswer      Count `min:"1" default:"4096" help:"Length in output tokens that is reserved for an answer of a model without a limit of its own."`
 }
 
