@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -130,10 +131,6 @@ func newEngine(ctx context.Context, o cli.OpenOptions, st store.Store, told obse
 	if err != nil {
 		return nil, err
 	}
-	retention := time.Duration(o.Retention)
-	if retention == 0 {
-		retention = -1 // forever
-	}
 	times := timesOf(o.StopTime, o.Serve)
 	prices, err := readPrices(os.Getenv(ownPrices))
 	if err != nil {
@@ -145,15 +142,12 @@ func newEngine(ctx context.Context, o cli.OpenOptions, st store.Store, told obse
 		Store: st, Workers: local.Workers{Shared: o.Database != ""}, Model: e.models, Tools: tools,
 		Ports:    local.Ports{Files: e.workspaces.files, Egress: out},
 		Policies: local.Policies{Permit: permit},
-		Timing:   local.Timing{Retention: retention, Drain: times.settle, Return: times.end},
+		Timing:   local.Timing{Retention: cmp.Or(time.Duration(o.Retention), -1), Drain: times.settle, Return: times.end},
 		Storage:  data, Billing: local.Billing{Prices: &prices}, Log: o.Log,
 		Telemetry: told.engine, Catalogue: local.Catalogue{Providers: e.configured(general)}, Utility: utility,
 		Webhooks: local.Webhooks{Egress: out, Show: shown(o.Disclosure)},
 	}
-	if err := withLimits(&e.cfg, o.Limits); err != nil {
-		return nil, errors.Join(err, e.storage.Close())
-	}
-	if e.Engine, err = local.Open(ctx, e.cfg); err != nil {
+	if e.Engine, err = e.openLimited(ctx, o.Limits); err != nil {
 		return nil, err
 	}
 	e.agentTools.use(e.Engine)
@@ -176,6 +170,14 @@ func newEngine(ctx context.Context, o cli.OpenOptions, st store.Store, told obse
 		e.servers.startAll()
 	}
 	return e, nil
+}
+
+// openLimited opens the engine with the limits that a user set.
+func (e *localEngine) openLimited(ctx context.Context, limits cli.Limits) (*local.Engine, error) {
+	if err := withLimits(&e.cfg, limits); err != nil {
+		return nil, err
+	}
+	return local.Open(ctx, e.cfg)
 }
 
 // comesLater reports whether a tool belongs to an MCP server that is not available.

@@ -55,8 +55,10 @@ type Timing struct {
 	// agent say. -1: never; nil: none.
 	SoftBudgets map[string]time.Duration
 	Deadline    time.Duration // of an execution of a tool that sets none (LN4); 0: 2 h
-	CallStall   time.Duration // silence of a call whose tool says nothing about it, which ends it; 0: none
-	MaxWait     time.Duration // of check_background_tool and wait_task after a detached call; 0: 9 min
+	// CallStall is the silence after which a call is ended (LN4), unless its tool sets a time or
+	// waits for other work. 0: none.
+	CallStall time.Duration
+	MaxWait   time.Duration // of check_background_tool and wait_task after a detached call; 0: 9 min
 	// Stall is the time without text from the model after which the model call is retried (TN8).
 	// 0: 2 min; -1: none.
 	Stall time.Duration
