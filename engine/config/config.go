@@ -34,8 +34,8 @@ type Limits struct {
 	SubagentsLive  int // live subagents below a root session; 0: 16; -1: no limit
 	SubagentsTotal int // subagents ever started below a root session; 0: 200; -1: no limit
 
-	// Iterations, ParallelCalls and Continuations are what an agent has that sets none, and the most
-	// that any agent may have. 0: 500, 32 and 20 for an agent that sets none, and no ceiling.
+	// Iterations, ParallelCalls and Continuations are for agents that set none, and the most that
+	// any agent may have. 0: 500, 32 and 20 for an agent that sets none, and no ceiling.
 	Iterations    int // reason steps in a turn
 	ParallelCalls int // calls of a step at once
 	Continuations int // automatic turns in a row (DL8)

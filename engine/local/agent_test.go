@@ -311,8 +311,8 @@ func TestStartAgentOther(t *testing.T) {
 // eachChange changes one thing in v after another, calls do for each, and restores it.
 func eachChange(v reflect.Value, name string, do func(what string)) {
 	if v.Kind() == reflect.Struct {
-		for i, field := range reflect.VisibleFields(v.Type()) {
-			eachChange(v.Field(i), name+"."+field.Name, do)
+		for i := range v.NumField() {
+			eachChange(v.Field(i), name+"."+v.Type().Field(i).Name, do)
 		}
 		return
 	}
@@ -330,7 +330,8 @@ func eachChange(v reflect.Value, name string, do func(what string)) {
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
 	case reflect.Map:
-		v.Set(reflect.ValueOf(map[string]string{"other": "one"}))
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(reflect.ValueOf("other"), reflect.New(v.Type().Elem()).Elem())
 	}
 	do(name)
 	v.Set(before)
