@@ -87,6 +87,9 @@ func newAgentTools(home mcpConfig, tools *tool.Registry, check func(model string
 				return nil, fmt.Errorf("agent %s of %s: %w", name, mcpFile, err)
 			}
 		}
+		if err := of.Limits.Check(); err != nil {
+			return nil, fmt.Errorf("agent %s of %s: %w", name, mcpFile, err)
+		}
 		one, err := mcpserver.NewAsk(name, of.Description, of.Agent)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", mcpFile, err)
