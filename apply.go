@@ -3,6 +3,7 @@ package perdure
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -134,7 +135,7 @@ func (s *Session) applyTurn(e Event) error {
 	}
 	switch e.Fact.(type) {
 	case TaskCancelRequested, TaskCancelReceipt, TaskReattached, TaskResolved, TaskMessageReceived, OutputReplaced, ToolTakenOver,
-		ToolDetached, AuditRecorded, ResourceUpdated, LeaseExpired, LeaseCleanupFailed, FileWritten, RequestDenied,
+		ToolDetached, ToolEvent, AuditRecorded, ResourceUpdated, LeaseExpired, LeaseCleanupFailed, FileWritten, RequestDenied,
 		ScheduleCreated, ScheduleFired, ScheduleSkipped, ScheduleCanceled:
 		return nil // history only; the task's snapshot has the state
 	}
@@ -255,19 +256,30 @@ func (s *Session) startReason(f ReasonStarted) {
 	s.CheckedLen = max(s.CheckedLen, len(s.Transcript))
 	for _, id := range f.Inputs {
 		s.moveToTranscript(&s.Notifications, id)
-		s.moveToTranscript(&s.Queue, id)
+		if m := s.moveToTranscript(&s.Queue, id); len(m.Metadata) > 0 {
+			merged := maps.Clone(m.Metadata)
+			for key, value := range t.Metadata {
+				if _, later := merged[key]; !later {
+					merged[key] = value
+				}
+			}
+			t.Metadata = merged
+		}
 	}
 }
 
-// moveToTranscript moves a waiting message into the transcript.
-func (s *Session) moveToTranscript(from *[]Message, id MessageID) {
+// moveToTranscript moves a waiting message into the transcript and returns it; the zero message: it
+// does not wait here.
+func (s *Session) moveToTranscript(from *[]Message, id MessageID) (moved Message) {
 	i := slices.IndexFunc(*from, func(m Message) bool { return m.ID == id })
 	if i < 0 {
-		return
+		return moved
 	}
-	s.Transcript = append(s.Transcript, (*from)[i])
+	moved = (*from)[i]
+	s.Transcript = append(s.Transcript, moved)
 	delete(s.Traces, id)
 	*from = slices.Delete(*from, i, i+1)
+	return moved
 }
 
 func (s *Session) completeOutput(f OutputCompleted) {

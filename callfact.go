@@ -1,6 +1,7 @@
 package perdure
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 )
@@ -34,6 +35,14 @@ type PlannedCall struct {
 	Wake       Wake          `json:"wake,omitempty"`           // of the task that it becomes
 }
 
+// ownNarration is the narration of a planned call; empty if it only repeats the tool's name.
+func (c PlannedCall) ownNarration() string {
+	if c.Narration == cmp.Or(c.DisplayName, c.Name) {
+		return ""
+	}
+	return c.Narration
+}
+
 // ActStarted starts an act step.
 type ActStarted struct {
 	Calls []PlannedCall `json:"calls"`
@@ -54,6 +63,9 @@ type ToolStarted struct {
 	Class       EffectClass `json:"class"`
 	Fingerprint string      `json:"fingerprint"`
 	DisplayName string      `json:"display_name,omitempty"`
+	// Narration describes the call to people, such as "Reading README.md". Empty: the tool has no
+	// sentence of its own.
+	Narration string `json:"narration,omitempty"`
 }
 
 // Why a call left the foreground, or was never in it.
@@ -98,6 +110,21 @@ type ToolCompleted struct {
 	Result     ToolResult       `json:"result"`
 	Replayed   bool             `json:"replayed,omitempty"`
 	DurationMS int64            `json:"duration_ms"`
+	// Narration describes the end of the call to people, such as "Read README.md". Empty: the tool
+	// has no sentence of its own.
+	Narration string `json:"narration,omitempty"`
+}
+
+// ToolEventPrefix begins the type of every event that a tool reports. No other type has it.
+const ToolEventPrefix = "x."
+
+// ToolEvent is an event that a tool reports about its work, for followers and webhooks. The model
+// does not read it. Its type is x.TOOL.NAME.
+type ToolEvent struct {
+	CallID CallID          `json:"call_id"`
+	Tool   string          `json:"tool"`
+	Name   string          `json:"name"` // words of a-z, 0-9, _ and -, joined with dots
+	Data   json.RawMessage `json:"data"`
 }
 
 // ToolUnknown says that the outcome of a call is unknown.

@@ -239,7 +239,8 @@ func (s *Session) decideActing(m Moment) []Command {
 		}
 	}
 	for _, c := range startable(t.Calls, s.Agent.maxParallelCalls(), s.Agent.SerialCalls) {
-		started := s.event(m, ToolStarted{CallID: c.ID, Name: c.Name, Lane: c.lane(), Class: c.Class, Fingerprint: c.Fingerprint, DisplayName: c.DisplayName})
+		started := s.event(m, ToolStarted{CallID: c.ID, Name: c.Name, Lane: c.lane(), Class: c.Class, Fingerprint: c.Fingerprint, DisplayName: c.DisplayName,
+			Narration: c.ownNarration()})
 		started.Call = c.ID
 		commands = append(commands, ClaimCall{Turn: t.ID, Call: c, Event: started})
 	}

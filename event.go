@@ -3,6 +3,7 @@ package perdure
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/perdure/perdure/internal/strictjson"
@@ -280,7 +281,19 @@ func decodeLater(t EventType, data json.RawMessage) (Fact, error) {
 	case "lease.cleanup_failed":
 		return decodeAs[LeaseCleanupFailed](data)
 	}
+	if strings.HasPrefix(string(t), ToolEventPrefix) {
+		return decodeToolEvent(t, data)
+	}
 	return UnknownFact{Kind: t, Data: data}, nil
+}
+
+// decodeToolEvent decodes an event of a tool. Its type must be the one that the payload has.
+func decodeToolEvent(t EventType, data json.RawMessage) (Fact, error) {
+	fact, err := decodeAs[ToolEvent](data)
+	if err == nil && fact.EventType() != t {
+		return nil, fmt.Errorf("the data are those of %s", fact.EventType())
+	}
+	return fact, err
 }
 
 func decodeAs[T Fact](data json.RawMessage) (Fact, error) {

@@ -29,7 +29,7 @@ func facts() []perdure.Fact {
 		perdure.TurnCompleted{}, perdure.TurnFailed{}, perdure.TurnCanceled{}, perdure.TurnSealed{},
 		perdure.ReasonStarted{}, perdure.ReasonCompleted{}, perdure.ReasonRecovered{},
 		perdure.OutputStarted{}, perdure.OutputCompleted{}, perdure.Generation{},
-		perdure.ActStarted{}, perdure.ActCompleted{}, perdure.ToolStarted{}, perdure.ToolTakenOver{}, perdure.ToolCompleted{},
+		perdure.ActStarted{}, perdure.ActCompleted{}, perdure.ToolStarted{}, perdure.ToolTakenOver{}, perdure.ToolCompleted{}, perdure.ToolEvent{},
 		perdure.ToolUnknown{}, perdure.ToolResolved{}, perdure.TranscriptRepaired{},
 		perdure.TaskCreated{}, perdure.TaskUpdated{}, perdure.TaskReattached{}, perdure.TaskResolved{},
 		perdure.TaskCancelRequested{}, perdure.TaskCancelReceipt{}, perdure.TaskDelivered{}, perdure.TaskPruned{}, perdure.DeliveryHeld{},

@@ -81,6 +81,11 @@ func (ToolStarted) EventType() EventType { return "tool.started" }
 // EventType is tool.completed.
 func (ToolCompleted) EventType() EventType { return "tool.completed" }
 
+// EventType is x.TOOL.NAME.
+func (f ToolEvent) EventType() EventType {
+	return EventType(ToolEventPrefix + f.Tool + "." + f.Name)
+}
+
 // EventType is tool.unknown.
 func (ToolUnknown) EventType() EventType { return "tool.unknown" }
 

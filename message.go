@@ -94,17 +94,18 @@ type Part struct {
 
 // Message is an entry of the transcript, or an input that waits to enter it.
 type Message struct {
-	ID          MessageID         `json:"id,omitempty"`
-	Role        Role              `json:"role"`
-	Parts       []Part            `json:"parts"`
-	Mode        Mode              `json:"mode,omitempty"`     // inputs only
-	Model       string            `json:"model,omitempty"`    // the model asked for, or the one that answered
-	Thinking    string            `json:"thinking,omitempty"` // agent only, with its signature
-	Signature   string            `json:"signature,omitempty"`
-	State       *ProviderState    `json:"provider_state,omitempty"` // agent only; nil: the provider is not known
-	Interrupted bool              `json:"interrupted,omitempty"`    // agent only: the stream broke or was stopped
-	Metadata    map[string]string `json:"metadata,omitempty"`
-	At          time.Time         `json:"at,omitzero"`
+	ID          MessageID      `json:"id,omitempty"`
+	Role        Role           `json:"role"`
+	Parts       []Part         `json:"parts"`
+	Mode        Mode           `json:"mode,omitempty"`     // inputs only
+	Model       string         `json:"model,omitempty"`    // the model asked for, or the one that answered
+	Thinking    string         `json:"thinking,omitempty"` // agent only, with its signature
+	Signature   string         `json:"signature,omitempty"`
+	State       *ProviderState `json:"provider_state,omitempty"` // agent only; nil: the provider is not known
+	Interrupted bool           `json:"interrupted,omitempty"`    // agent only: the stream broke or was stopped
+	// Metadata is for the host: tools, hooks and routing see it, the model does not. Inputs only.
+	Metadata map[string]string `json:"metadata,omitempty"`
+	At       time.Time         `json:"at,omitzero"`
 }
 
 // Text returns a user message with one text part.
@@ -142,6 +143,9 @@ func (m Message) CheckInput() error {
 	case m.Thinking != "" || m.Signature != "" || m.State != nil || m.Interrupted:
 		return wrongMessage("thinking", "only an answer of a model has it: leave out thinking, signature, "+
 			"provider_state and interrupted")
+	case MetadataBytes(m.Metadata) > MaxMessageMetadataBytes:
+		return wrongMessage("metadata", "keys and values have %d bytes, but at most %d are allowed: put what is "+
+			"large into a part or a file", MetadataBytes(m.Metadata), MaxMessageMetadataBytes)
 	case len(m.Parts) == 0:
 		return wrongMessage("parts", "the message is empty: give at least one part")
 	}
@@ -151,6 +155,17 @@ func (m Message) CheckInput() error {
 		}
 	}
 	return nil
+}
+
+// MaxMessageMetadataBytes is the size of all keys and values of a message's metadata.
+const MaxMessageMetadataBytes = 16 << 10
+
+// MetadataBytes returns the size of all keys and values.
+func MetadataBytes(metadata map[string]string) (n int) {
+	for key, value := range metadata {
+		n += len(key) + len(value)
+	}
+	return n
 }
 
 // checkInput checks one part of a message that a user sends. at is the path of the part.

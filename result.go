@@ -45,7 +45,13 @@ type ToolResult struct {
 	Untrusted          bool      `json:"untrusted,omitempty"`     // from outside: a page, a file, output of a command
 	NeverStarted       bool      `json:"never_started,omitempty"` // the tool's function was not entered
 	ReadTasks          []TaskID  `json:"read,omitempty"`          // tasks whose end the model learned from this result
+	// Metadata is what the tool says about the result to programs: a JSON object. The model does
+	// not read it. Empty: the tool gave none.
+	Metadata json.RawMessage `json:"metadata,omitempty"`
 }
+
+// MaxResultMetadataBytes is the size of the metadata of a result.
+const MaxResultMetadataBytes = 16 << 10
 
 // Failed returns the result of a call that ended with an error.
 func Failed(call CallID, kind ErrorKind, text string) ToolResult {

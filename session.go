@@ -13,7 +13,7 @@ import (
 
 // FoldVersion is the version of the fold that [Session.Apply] makes of a journal. A snapshot of
 // another version is ignored, and the journal is folded from its start.
-const FoldVersion = 7
+const FoldVersion = 8
 
 // Session is a durable conversation: the fold of its journal. Only [Session.Apply] changes it.
 // It is not safe for concurrent use; one goroutine owns a session.

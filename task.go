@@ -3,6 +3,8 @@ package perdure
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
+	"math"
 	"strings"
 	"time"
 )
@@ -81,6 +83,39 @@ type Progress struct {
 	Total   *float64 `json:"total,omitempty"`
 	Unit    string   `json:"unit,omitempty"`
 	Label   string   `json:"label,omitempty"`
+}
+
+// String returns the progress for people, such as "3/8 files · compiling". It is empty where
+// nothing is known.
+func (p *Progress) String() string {
+	if p == nil {
+		return ""
+	}
+	var done string
+	switch {
+	case p.Current != nil && p.Total != nil && *p.Total > 0:
+		done = fmt.Sprintf("%g/%g %s", *p.Current, *p.Total, p.Unit)
+	case p.Current != nil:
+		done = fmt.Sprintf("%g %s", *p.Current, p.Unit)
+	}
+	done, label := strings.Join(strings.Fields(done), " "), strings.Join(strings.Fields(p.Label), " ")
+	if done == "" || label == "" {
+		return done + label
+	}
+	return done + " · " + label
+}
+
+// Finite reports whether the progress can be encoded as JSON: its numbers are numbers.
+func (p *Progress) Finite() bool {
+	if p == nil {
+		return false
+	}
+	for _, n := range []*float64{p.Current, p.Total} {
+		if n != nil && (math.IsNaN(*n) || math.IsInf(*n, 0)) {
+			return false
+		}
+	}
+	return true
 }
 
 // InputRequest is a question that a task waits for an answer to.
@@ -181,6 +216,10 @@ type Task struct {
 	LogBytes     int64         `json:"log_bytes"`
 	Tail         string        `json:"tail,omitempty"` // the last 2,048 characters of output (BG12)
 
+	// Narration describes the work to people, such as "Running go test ./...", and its end once it
+	// has ended. Empty: the tool has no sentence of its own.
+	Narration string `json:"narration,omitempty"`
+
 	Summary string `json:"summary,omitempty"`
 	// Result is for a call that became a task: compact JSON, at most 4,096 characters.
 	Result     string     `json:"result,omitempty"`
@@ -199,6 +238,9 @@ type Task struct {
 	CancelRequestedAt time.Time `json:"cancel_requested_at,omitzero"`
 	CancelBy          string    `json:"cancel_by,omitempty"`
 	CancelWhy         string    `json:"cancel_why,omitempty"`
+
+	// Metadata is that of the request for the task, or of the message that its turn worked on.
+	Metadata map[string]string `json:"metadata,omitempty"`
 
 	// Trace is the traceparent of the request for the task or for its turn. Empty: it had none.
 	Trace string `json:"traceparent,omitempty"`

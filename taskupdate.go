@@ -3,7 +3,6 @@ package perdure
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 )
@@ -17,6 +16,7 @@ type TaskUpdate struct {
 	InputRequest *InputRequest // puts the task into awaiting_input
 	LogBytes     int64         // the largest value is kept
 	Tail         string
+	Narration    string
 	Summary      string
 	Result       string
 	ResultPath   string
@@ -170,6 +170,7 @@ func (t *Task) step(u TaskUpdate, now time.Time) error {
 func (t *Task) reopen(to TaskState) {
 	t.Delivered, t.Error, t.Summary, t.Result = NotDelivered, nil, "", ""
 	if to == TaskQueued {
+		t.Narration = "" // it described the earlier end
 		t.FinishedAt, t.DeadlineAt, t.StateDetail = time.Time{}, time.Time{}, ""
 		t.CancelRequestedAt, t.CancelBy, t.CancelWhy = time.Time{}, "", ""
 	}
@@ -190,11 +191,12 @@ func (t *Task) copyFields(u TaskUpdate, now time.Time) {
 	if u.Detail != "" {
 		t.StateDetail = u.Detail
 	}
-	if u.Progress.finite() {
+	if u.Progress.Finite() {
 		t.Progress = u.Progress
 	}
 	t.LogBytes = max(t.LogBytes, u.LogBytes)
 	t.Tail = cmp.Or(u.Tail, t.Tail)
+	t.Narration = cmp.Or(u.Narration, t.Narration)
 	t.Summary = cmp.Or(u.Summary, t.Summary)
 	t.Result = cmp.Or(u.Result, t.Result)
 	t.ResultPath = cmp.Or(u.ResultPath, t.ResultPath)
@@ -221,19 +223,6 @@ func (t *Task) copyFields(u TaskUpdate, now time.Time) {
 			t.StateDetail = "canceling"
 		}
 	}
-}
-
-// finite reports whether the progress can be encoded as JSON.
-func (p *Progress) finite() bool {
-	if p == nil {
-		return false
-	}
-	for _, n := range []*float64{p.Current, p.Total} {
-		if n != nil && (math.IsNaN(*n) || math.IsInf(*n, 0)) {
-			return false
-		}
-	}
-	return true
 }
 
 // needsEvent reports whether a change belongs in the journal: state, attempt, lane, cancel request,

@@ -42,6 +42,9 @@ type Turn struct {
 	CompactedOnce bool `json:"shrunk,omitempty"`
 	// the requested one; empty: the engine's default
 	Model string `json:"model,omitempty"`
+	// of the messages that entered the transcript in this turn; a later message wins. Never changed
+	// in place
+	Metadata map[string]string `json:"metadata,omitempty"`
 	// traceparent of the message that started the turn
 	Trace     string    `json:"trace,omitempty"`
 	StartedAt time.Time `json:"started_at"`

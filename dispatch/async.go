@@ -110,6 +110,7 @@ func (a *Async) reserve(l *Launch) (*task, error) {
 	if l.Task == "" {
 		l.Task = a.cfg.NewID()
 	}
+	l.Call = callFor(*l)
 	routed := l.Call
 	patched, err := replacementArgs(*l)
 	if err != nil {

@@ -114,7 +114,7 @@ func (d *Inline) Start(ctx context.Context, l Launch) (StartResult, error) {
 		return d.ready(s, l.Call, time.Now(), End{Result: *refusal}), nil
 	}
 	spec := d.cfg.Spec(l.Call.Tool)
-	call := completeCall(l.Call, spec)
+	call := completeCall(callFor(l), spec)
 	startedAt := time.Now()
 	call.Deadline = startedAt.Add(d.cfg.deadlineOf(call, spec))
 	ctx, cancel := context.WithDeadlineCause(ctx, call.Deadline, perdure.CauseDeadline)

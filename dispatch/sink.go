@@ -49,6 +49,11 @@ func (s sink) Progress(current, total float64, label string) perdure.Cause {
 	return s.reportAlive(s.to.Progress(current, total, label))
 }
 
+// ReportProgress passes on progress.
+func (s sink) ReportProgress(p perdure.Progress) perdure.Cause {
+	return s.reportAlive(tool.ReportProgress(s.to, p))
+}
+
 // Output passes on output.
 func (s sink) Output(stream string, delta []byte) perdure.Cause {
 	return s.reportAlive(s.to.Output(stream, delta))

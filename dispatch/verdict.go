@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -84,6 +85,16 @@ func stoppedBeforeStart(cause perdure.Cause) tool.Result {
 	r := Stopped(cause, 0)
 	r.Refused = true
 	return r
+}
+
+// callFor returns the call of a launch. The tool, hooks and the routing policy learn the metadata of
+// the request, unless the call says itself for whom it is made.
+func callFor(l Launch) tool.Call {
+	call := l.Call
+	if call.For == nil && len(l.Metadata) > 0 {
+		call.For = &tool.Caller{Request: maps.Clone(l.Metadata)}
+	}
+	return call
 }
 
 // completeCall completes the call for its tool, except for the task and the deadline.

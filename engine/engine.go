@@ -296,6 +296,8 @@ type HostCallRequest struct {
 	// effect, even while the outcome of an equal earlier call is unknown. Without a key, such a
 	// call returns the earlier one, with Joined set. Empty: none.
 	Key string `json:"key,omitempty"`
+	// Metadata is for the tool, hooks and the routing policy ([tool.Caller]).
+	Metadata map[string]string `json:"metadata,omitempty"`
 	// KeyIsGenerated says that the client's library generated the idempotency key of the request,
 	// not the caller. Such a key does not mean a new effect.
 	KeyIsGenerated bool `json:"unnamed,omitempty"`

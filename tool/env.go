@@ -23,6 +23,7 @@ type Env struct {
 	Agents        Agents
 	Schedules     Schedules
 	Egress        Egress
+	Events        Events
 	Ports
 
 	Network  perdure.NetworkList // merged; sent along with every outgoing request
@@ -61,7 +62,8 @@ type Ports struct {
 type Sink interface {
 	// Status reports the current activity in one line; at most 512 characters are stored.
 	Status(text string) perdure.Cause
-	// Progress reports progress. A total of 0 means unknown.
+	// Progress reports progress. A total of 0 means unknown. [ReportProgress] also names what is
+	// counted.
 	Progress(current, total float64, label string) perdure.Cause
 	// Output reports a piece of output of a stream, for instance stdout. It is written immediately.
 	Output(stream string, delta []byte) perdure.Cause
@@ -307,6 +309,7 @@ type discard struct{}
 
 func (discard) Status(string) perdure.Cause                     { return "" }
 func (discard) Progress(float64, float64, string) perdure.Cause { return "" }
+func (discard) ReportProgress(perdure.Progress) perdure.Cause   { return "" }
 func (discard) Output(string, []byte) perdure.Cause             { return "" }
 func (discard) Artifact(perdure.Artifact) perdure.Cause         { return "" }
 func (discard) Heartbeat() perdure.Cause                        { return "" }

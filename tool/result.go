@@ -34,6 +34,9 @@ type Result struct {
 	ExitCode  *int              // of a command, for the record
 	Refused   bool              // the tool was not entered
 	Untrusted bool              // it contains outside content; the runtime sets it for tools that are not Trusted
+	// Metadata is for programs that read the event, the record of the call or the API. The model does
+	// not read it. It encodes as JSON, of at most [perdure.MaxResultMetadataBytes].
+	Metadata map[string]any
 	// it shows a secret intentionally and is not masked; only with a granted [ReadSecret]
 	RevealsSecret bool
 }
@@ -50,6 +53,9 @@ func (r Result) WithImages(images ...perdure.Image) Result { r.Images = images; 
 // WithSummary adds the one-line summary for the task's record, its notification and lists. White
 // space becomes single spaces, and the line is cut at [perdure.MaxSummaryChars].
 func (r Result) WithSummary(text string) Result { r.Summary = text; return r }
+
+// WithMetadata adds metadata for programs.
+func (r Result) WithMetadata(metadata map[string]any) Result { r.Metadata = metadata; return r }
 
 // Error returns a tool error: a text that the model can read and act on.
 func Error(text string) Result { return Result{Kind: KindToolError, Text: text} }
@@ -71,8 +77,24 @@ func (r Result) IsError() bool { return r.Kind == KindToolError || r.Kind == Kin
 
 // Record converts the result to the record of a call. The error is for the log: that of an internal
 // error, or the reason why a value cannot be encoded as JSON, which makes the record an internal
-// error.
+// error, or why the metadata was left out.
 func (r Result) Record(id perdure.CallID) (perdure.ToolResult, error) {
+	record, err := r.record(id)
+	if len(r.Metadata) == 0 {
+		return record, err
+	}
+	metadata, fault := encode(r.Metadata)
+	if fault == nil && len(metadata) > perdure.MaxResultMetadataBytes {
+		fault = fmt.Errorf("%d bytes, at most %d are allowed", len(metadata), perdure.MaxResultMetadataBytes)
+	}
+	if fault != nil {
+		return record, errors.Join(err, fmt.Errorf("metadata of the result left out: %w", fault))
+	}
+	record.Metadata = metadata
+	return record, err
+}
+
+func (r Result) record(id perdure.CallID) (perdure.ToolResult, error) {
 	switch r.Kind {
 	case KindToolError:
 		return r.failed(id, perdure.ErrorTool, r.Text), nil

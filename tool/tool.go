@@ -1,7 +1,8 @@
 // Package tool is the port of tools: how a tool describes itself, how it is run, and what it can
 // access.
 //
-// The package may import the root package, agent, budget and the two JSON Schema libraries.
+// The package may import the root package, agent, budget, internal/redact and the two JSON Schema
+// libraries.
 //
 // The one thing to know: a tool's [Spec] states its effect class, and this class decides what crash
 // recovery does with a call that was running.
@@ -94,6 +95,8 @@ type Spec struct {
 	Trusted       bool
 	HandlesDryRun bool   // in a dry run it says itself what it would do; false: it is not entered then
 	Prompt        string // added to the system prompt while the tool is available; empty: nothing
+	// Narration describes its calls to people; the zero value: the display name does.
+	Narration Narration
 }
 
 // Call is one invocation as the tool sees it. A tool must keep neither Call nor Env after it
@@ -112,6 +115,7 @@ type Call struct {
 	Key       string              // the idempotency key: the same for every execution, attempt and owner
 	Class     perdure.EffectClass // as claimed
 	Deadline  time.Time           // zero: none
+	For       *Caller             // for whom it is made; nil: see [Call.Caller]
 
 	// Granted has the permissions that a policy or a person explicitly allowed. Only permissions of
 	// the kind [ReadSecret] are listed.
@@ -219,9 +223,19 @@ const (
 	PhaseFailed    Phase = "failed"
 )
 
-// Narrator is a tool that describes its calls to people in a sentence.
+// Narrator is a tool that describes its calls to people in a sentence, where a [Narration] is not
+// enough.
 type Narrator interface {
 	Tool
-	// Narrate returns a sentence, or the empty string for the default.
+	// Narrate returns a sentence, or the empty string for the default. Secrets in the arguments are
+	// masked.
 	Narrate(call Call, phase Phase, locale string) string
+}
+
+// ResultNarrator is a Narrator whose sentence about an ended call depends on the result.
+type ResultNarrator interface {
+	Narrator
+	// NarrateResult returns a sentence, or the empty string for that of Narrate. Secrets in the
+	// arguments and in the result are masked; a result that shows a secret on purpose is absent.
+	NarrateResult(call Call, result perdure.ToolResult, locale string) string
 }

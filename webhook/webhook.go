@@ -121,9 +121,10 @@ func (w Webhook) Check() error {
 		return err
 	}
 	for _, one := range w.Types {
-		if !slices.ContainsFunc(types, func(t perdure.EventType) bool { return matches(one, string(t)) }) {
+		if !selectsToolEvents(one) &&
+			!slices.ContainsFunc(types, func(t perdure.EventType) bool { return matches(one, string(t)) }) {
 			return fmt.Errorf("%w webhook: %.60q is neither an event type that can be sent nor a prefix of one "+
-				"with .*: use %s", perdure.Invalid, one, strings.Join(Types(), ", "))
+				"with .*: use %s, or x.TOOL.NAME for the events of a tool", perdure.Invalid, one, strings.Join(Types(), ", "))
 		}
 	}
 	return nil
@@ -140,13 +141,21 @@ func (w Webhook) Wants(from EventSession, e perdure.Event) bool {
 	if !w.Enabled || w.Org != from.Org || w.Session != "" && w.Session != e.Session || !w.Labels.Matches(from.Labels) || !Sendable(e) {
 		return false
 	}
-	return len(w.Types) == 0 || slices.ContainsFunc(w.Types, func(one string) bool { return matches(one, string(e.Type())) })
+	if len(w.Types) == 0 { // the events of tools are sent only where they are named
+		return !selectsToolEvents(string(e.Type()))
+	}
+	return slices.ContainsFunc(w.Types, func(one string) bool { return matches(one, string(e.Type())) })
 }
 
 // matches reports whether a pattern, a type or a prefix with .*, matches a type.
 func matches(pattern, kind string) bool {
 	prefix, wild := strings.CutSuffix(pattern, "*")
 	return pattern == kind || wild && strings.HasSuffix(prefix, ".") && strings.HasPrefix(kind, prefix)
+}
+
+// selectsToolEvents reports whether a type or a pattern is one of the events that tools report.
+func selectsToolEvents(pattern string) bool {
+	return strings.HasPrefix(pattern, perdure.ToolEventPrefix) && len(pattern) > len(perdure.ToolEventPrefix)
 }
 
 // types are the event types that can be sent: ends, and questions to people or clients.
@@ -174,5 +183,5 @@ func Sendable(e perdure.Event) bool {
 	if f, ok := e.Fact.(perdure.TaskUpdated); ok {
 		return f.Task.State.Terminal() || f.Task.State == perdure.TaskAwaitingInput
 	}
-	return slices.Contains(types, e.Type())
+	return slices.Contains(types, e.Type()) || selectsToolEvents(string(e.Type()))
 }

@@ -33,6 +33,10 @@ func TestWants(t *testing.T) {
 		"a task that asks":          {[]string{"task.updated"}, task(perdure.TaskAwaitingInput), true},
 		"a started task":            {[]string{"task.*"}, task(perdure.TaskRunning), false},
 		"not an end":                {nil, perdure.Event{Fact: perdure.TurnStarted{}}, false},
+		"a tool's event":            {[]string{"x.deploy.*"}, perdure.Event{Fact: perdure.ToolEvent{Tool: "deploy", Name: "image.pushed"}}, true},
+		"all events of tools":       {[]string{"x.*"}, perdure.Event{Fact: perdure.ToolEvent{Tool: "deploy", Name: "done"}}, true},
+		"another tool's event":      {[]string{"x.deploy.*"}, perdure.Event{Fact: perdure.ToolEvent{Tool: "deployer", Name: "done"}}, false},
+		"a tool's event, unnamed":   {nil, perdure.Event{Fact: perdure.ToolEvent{Tool: "deploy", Name: "done"}}, false},
 		"what somebody must answer": {nil, perdure.Event{Fact: perdure.ApprovalRequested{}}, true},
 	} {
 		if got := hook(c.types...).Wants(webhook.EventSession{}, c.event); got != c.want {
@@ -65,13 +69,13 @@ func TestWants(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	t.Parallel()
-	if err := hook("task.*", "turn.completed").Check(); err != nil {
+	if err := hook("task.*", "turn.completed", "x.*", "x.deploy.image.pushed").Check(); err != nil {
 		t.Error(err)
 	}
 	for name, spoil := range map[string]func(*webhook.Webhook){
 		"id": func(w *webhook.Webhook) { w.ID = "" }, "url": func(w *webhook.Webhook) { w.URL = "https://" + strings.Repeat("a", webhook.MaxURLBytes) },
 		"scheme": func(w *webhook.Webhook) { w.URL = "file:///etc/passwd" }, "user": func(w *webhook.Webhook) { w.URL = "https://u@example.com" },
-		"type": func(w *webhook.Webhook) { w.Types = []string{"task*"} }, "types": func(w *webhook.Webhook) { w.Types = make([]string, webhook.MaxTypes+1) },
+		"type": func(w *webhook.Webhook) { w.Types = []string{"task*"} }, "no tool": func(w *webhook.Webhook) { w.Types = []string{"x."} }, "types": func(w *webhook.Webhook) { w.Types = make([]string, webhook.MaxTypes+1) },
 		"body": func(w *webhook.Webhook) { w.Body = "" }, "session": func(w *webhook.Webhook) { w.Session = "x" },
 	} {
 		w := hook()

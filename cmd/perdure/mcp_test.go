@@ -31,6 +31,9 @@ func mcpFixture() {
 				Arguments struct {
 					Name string `json:"name"`
 				} `json:"arguments"`
+				Meta struct {
+					Progress json.RawMessage `json:"progressToken"`
+				} `json:"_meta"`
 			} `json:"params"`
 		}
 		if json.Unmarshal(in.Bytes(), &m) != nil || len(m.ID) == 0 {
@@ -65,6 +68,12 @@ func mcpFixture() {
 					<-time.After(5 * time.Millisecond)
 				}
 				note(dir, "did "+name)
+				if events, err := os.ReadFile(filepath.Join(dir, "events")); err == nil { // one on each line
+					for event := range strings.Lines(string(events)) {
+						os.Stdout.WriteString(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":` + string(m.Params.Meta.Progress) +
+							`,"progress":1,"_meta":{"io.github.perdure/event":` + strings.TrimSpace(event) + `}}}` + "\n")
+					}
+				}
 				os.Stdout.WriteString(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":{"content":[{"type":"text","text":"did ` + name + `"},{"type":"text","text":"twice said"}]}}` + "\n")
 			}()
 			continue

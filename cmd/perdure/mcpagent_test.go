@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/perdure/perdure"
 )
 
 // TestMCPProxyAgent: an agent of mcp.json is a tool for a client, and its request survives the
@@ -69,5 +71,46 @@ func TestMCPProxyServers(t *testing.T) {
 	noted, err := os.ReadFile(filepath.Join(world, "noted"))
 	if err != nil || string(noted) != "began a\ndid a\nbegan b\ndid b\n" {
 		t.Errorf("the world saw %q, %v", noted, err)
+	}
+}
+
+// TestMCPServerEvents: a server reports events of its own, which stand in the journal before the
+// result of their call. What is no event costs nothing.
+func TestMCPServerEvents(t *testing.T) {
+	t.Parallel()
+	data, world := shortDir(t), t.TempDir()
+	script := filepath.Join(data, "build.yaml")
+	steps := "steps:\n  - calls: [{name: world__work_slowly, args: {name: a}}]\n  - {text: done, repeat: true}\n"
+	home := fmt.Sprintf(`{"agents":{"build":{"model":"scripted:%s","capabilities":["mcp_world"]}},"mcpServers":{"world":{"command":"mcpfixture","args":["%s"]}}}`, script, world)
+	for path, text := range map[string]string{
+		script: steps, filepath.Join(data, "mcp.json"): home,
+		filepath.Join(world, "events"): `{"name":"image.pushed","data":{"tag":"v1"}}` + "\n" + `{"name":"Not A Name","data":1}` + "\n" + `7` + "\n" + `{"name":"image.signed"}` + "\n",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := startMCP(t, "mcp", "serve", "--data", data, "--tool", "ask_build")
+	letGo(t, world, "a")
+	done, _ := json.Marshal(c.end(c.begin("ask_build", `{"message":"go"}`))["result"])
+	c.leave()
+	awaitGone(t, "mcpfixture "+world)
+
+	var kinds []string
+	for _, session := range strings.Fields(shellOut(t, "perdure", "session", "list", "--data", data, "-o", "name")) {
+		for line := range strings.Lines(shellOut(t, "perdure", "event", "list", session, "--data", data, "-o", "jsonl")) {
+			e, err := perdure.DecodeEvent([]byte(line))
+			if err != nil {
+				t.Fatal(err)
+			}
+			end, isEnd := e.Fact.(perdure.ToolCompleted)
+			if _, ok := e.Fact.(perdure.ToolEvent); ok || isEnd && strings.HasPrefix(end.Name, "world__") {
+				kinds = append(kinds, string(e.Type()))
+			}
+		}
+	}
+	want := "x.world__work_slowly.image.pushed x.world__work_slowly.image.signed tool.completed"
+	if got := strings.Join(kinds, " "); got != want {
+		t.Errorf("got %q, want %q; the answer is %s", got, want, done)
 	}
 }

@@ -121,7 +121,7 @@ func New(ctx context.Context, cfg Config, worker perdure.WorkerID, s Scheduler) 
 		return nil, err
 	}
 	e := &Host{
-		cfg: cfg, scheduler: s, worker: worker, telemetry: observer, limiter: outboundOf(cfg), lanesEmpty: make(chan struct{}),
+		cfg: cfg, scheduler: s, worker: worker, telemetry: observer, limiter: outboundOf(cfg, observer), lanesEmpty: make(chan struct{}),
 		meter: newMeter(cfg.Billing),
 	}
 	e.timekeeper = &Timekeeper{e: e, late: map[perdure.ScheduleID]perdure.Fire{}}

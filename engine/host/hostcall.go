@@ -12,6 +12,7 @@ import (
 func (e hostHostCalls) Start(ctx context.Context, o engine.HostCallRequest) (engine.HostCall, error) {
 	made, err := e.effects.HostCalls().Start(ctx, hostcall.Request{
 		Session: o.Session, Tool: o.Tool, Args: o.Args, Title: o.Title, Key: o.Key, Join: o.JoinWindow, KeyIsRequestID: o.KeyIsGenerated,
+		Metadata: o.Metadata,
 	})
 	return hostCall(made), err
 }

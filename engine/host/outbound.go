@@ -1,7 +1,10 @@
 package host
 
 import (
+	"context"
+
 	"github.com/perdure/perdure/internal/ratelimit"
+	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/tool"
 )
 
@@ -16,19 +19,42 @@ type Outbound struct {
 type OutboundCounts = ratelimit.Counts
 
 // outboundOf creates the limiter over the store; nil: the host has its own, or wants none.
-func outboundOf(cfg Config) *ratelimit.Limiter {
+func outboundOf(cfg Config, t *telemetry.Telemetry) *ratelimit.Limiter {
 	if cfg.Outbound.Limiter != nil || cfg.Outbound.PerMinute < 0 {
 		return nil
 	}
-	return ratelimit.New(ratelimit.Config{Store: cfg.Store, PerMinute: cfg.Outbound.PerMinute, Log: cfg.Log})
+	return ratelimit.New(ratelimit.Config{Store: cfg.Store, PerMinute: cfg.Outbound.PerMinute, Log: cfg.Log,
+		Decided: func(org string, allowed, alone bool) {
+			by := "store"
+			if alone {
+				by = "process"
+			}
+			t.Outbound(org, allowed, by)
+		}})
 }
 
 // limiterPort returns the limiter for calls; nil: none.
 func (e *Host) limiterPort() tool.OutboundRateLimiter {
-	if e.limiter == nil {
-		return e.cfg.Outbound.Limiter
+	switch {
+	case e.limiter != nil:
+		return e.limiter
+	case e.cfg.Outbound.Limiter != nil:
+		return countedLimiter{e.cfg.Outbound.Limiter, e.telemetry}
 	}
-	return e.limiter
+	return nil
+}
+
+// countedLimiter is the host's own limiter, whose decisions are counted.
+type countedLimiter struct {
+	tool.OutboundRateLimiter
+	telemetry *telemetry.Telemetry
+}
+
+// CheckOrg implements tool.OutboundRateLimiter.
+func (l countedLimiter) CheckOrg(ctx context.Context, org string) bool {
+	allowed := l.OutboundRateLimiter.CheckOrg(ctx, org)
+	l.telemetry.Outbound(org, allowed, "host")
+	return allowed
 }
 
 // OutboundCounts returns how many calls were allowed and refused, and how many of these decisions

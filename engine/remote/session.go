@@ -56,23 +56,20 @@ func (e engineSessions) ListWhere(ctx context.Context, f engine.SessionFilter) (
 
 // Send adds a message to a session. The client creates the id of a message without one, so that a
 // retry sends the same message. It checks the message, because not all of it reaches the server.
-// The API does not transfer metadata; a message with metadata is Invalid.
 func (e *Engine) Send(
 	ctx context.Context, id perdure.SessionID, message perdure.Message,
 ) (sent engine.Sent, err error) {
 	what := "send to " + string(id)
-	if err = message.CheckInput(); err == nil && len(message.Metadata) > 0 {
-		err = &perdure.MessageError{Field: "metadata", Text: "the API does not transfer it: leave it out"}
-	}
-	if err != nil {
+	if err = message.CheckInput(); err != nil {
 		return sent, fmt.Errorf("%s: %w", what, err)
 	}
 	body := struct {
-		Content []perdure.Part    `json:"content"`
-		Mode    perdure.Mode      `json:"mode,omitempty"`
-		Model   string            `json:"model,omitempty"`
-		ID      perdure.MessageID `json:"id"`
-	}{message.Parts, message.Mode, message.Model, message.ID}
+		Content  []perdure.Part    `json:"content"`
+		Mode     perdure.Mode      `json:"mode,omitempty"`
+		Model    string            `json:"model,omitempty"`
+		ID       perdure.MessageID `json:"id"`
+		Metadata map[string]string `json:"metadata,omitempty"`
+	}{message.Parts, message.Mode, message.Model, message.ID, message.Metadata}
 	body.ID = cmp.Or(body.ID, perdure.FormatID[perdure.MessageID](uuid.New()))
 	_, err = e.call(ctx, request{what: what, path: "/v1/sessions/" + segment(id) + "/messages", body: body}, &sent)
 	return sent, err

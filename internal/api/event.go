@@ -46,7 +46,7 @@ type eventQuery struct {
 	OfSession
 	After  string `query:"after" doc:"Only events after this seq; 0 is the start. A stream without it starts with a snapshot."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"200" doc:"JSON only: the maximum number of events; default 50."`
-	Types  string `query:"types" doc:"Only these types: at most 40, separated by commas; tool.* matches all types that start with tool."`
+	Types  string `query:"types" doc:"Only these types: at most 40, separated by commas; tool.* matches all types that start with tool, and x.* the events that tools report."`
 	LastID string `header:"Last-Event-ID" doc:"Streams only: like after, over which it takes precedence."`
 	Accept string `header:"Accept" hidden:"true"`
 }
@@ -204,7 +204,8 @@ func newTypeFilter(text string) (typeFilter, error) {
 		return nil, invalid("query.types", "at most %d", maxTypes)
 	}
 	for _, one := range filter {
-		if !slices.ContainsFunc(eventTypes, typeFilter{one}.matches) {
+		ofTools := strings.HasPrefix(one, perdure.ToolEventPrefix) && len(one) > len(perdure.ToolEventPrefix)
+		if !ofTools && !slices.ContainsFunc(eventTypes, typeFilter{one}.matches) {
 			return nil, invalid("query.types", "%q is neither a type of event nor a prefix of one followed by .*", cut(one, 60))
 		}
 	}
@@ -237,5 +238,5 @@ var eventTypes = []string{
 	"tool.completed", "tool.unknown", "tool.resolved", "transcript.repaired", "approval.requested", "approval.resolved", "context.compacted",
 	"task.created", "task.updated", "task.reattached", "task.resolved", "task.cancel_requested", "task.cancel_receipt", "task.delivered", "task.pruned", "delivery.held",
 	"task.message.sent", "task.message.received", "audit.recorded", "resource.updated", "lease.expired", "lease.cleanup_failed", "budget.warning", "budget.paused", "budget.exhausted", "budget.resumed", "file.written", "egress.denied",
-	"output.message.delta", "tool.output.delta", "tool.progress", "task.live",
+	"output.message.delta", "output.message.progress", "tool.output.delta", "tool.progress", "task.live",
 }

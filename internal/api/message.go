@@ -17,6 +17,8 @@ type newMessage struct {
 	Mode    perdure.Mode      `json:"mode,omitempty" enum:"steer,queue,interrupt,reject" doc:"What the message does to a running turn; default steer."`
 	Model   string            `json:"model,omitempty"`
 	ID      perdure.MessageID `json:"id,omitempty" doc:"The id of the message, for callers that generate ids. The same id with the same content is one message."`
+	// Metadata is for the host; the model does not read it.
+	Metadata map[string]string `json:"metadata,omitempty" doc:"What tools, hooks and the routing policy learn about this request, at most 16 KiB; the model does not read it."`
 }
 
 // newPart is one part of a message: a text, an image, or a reference to an image stored with the
@@ -60,7 +62,7 @@ func (a messageHandlers) register() {
 }
 
 func (a messageHandlers) sendMessage(ctx context.Context, in *OfSession, body newMessage) (*accepted, error) {
-	m := perdure.Message{ID: body.ID, Role: perdure.RoleUser, Mode: body.Mode, Model: body.Model}
+	m := perdure.Message{ID: body.ID, Role: perdure.RoleUser, Mode: body.Mode, Model: body.Model, Metadata: body.Metadata}
 	for _, p := range body.Content {
 		m.Parts = append(m.Parts, perdure.Part{Type: p.Type, Text: p.Text, Image: p.Image, ImageFile: p.ImageFile, Untrusted: p.Untrusted})
 	}

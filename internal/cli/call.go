@@ -108,9 +108,9 @@ func (c *callShow) Run(ctx context.Context, a *app) error {
 
 // printCall prints a call on a terminal.
 func (a *app) printCall(c perdure.Call, now clock) {
-	result, failed := "", ""
+	result, failed, more := "", "", ""
 	if c.Result != nil {
-		result, failed = indented(c.Result.Result), c.Result.Error
+		result, failed, more = indented(c.Result.Result), c.Result.Error, string(c.Result.Metadata)
 	}
 	todo := ""
 	if c.State == perdure.CallUnknown {
@@ -128,6 +128,7 @@ func (a *app) printCall(c perdure.Call, now clock) {
 		field{"arguments", cell{text: approvalText{a}.exactArguments(c.Args)}},
 		field{"result", cell{text: result}},
 		field{"error", cell{failed, red}},
+		field{"metadata", cell{text: more}},
 		field{"task", cell{text: string(c.Task)}},
 		field{"turn", cell{text: string(c.Turn)}},
 		field{"runs", cell{text: fmt.Sprint(c.Executions)}},

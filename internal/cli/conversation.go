@@ -26,12 +26,16 @@ type conversation struct {
 	answers        *inputReader // reads the answers; the same as lines where that is set
 	earlyInput     []string     // lines typed before a question came; they are sent later
 	lastHoldReason string       // the last reason shown for why nothing is answered
+
+	metadata map[string]string // of every message
 }
 
 // send sends a message to the session. The message is durable when send returns.
 func (c *conversation) send(ctx context.Context, text string) error {
 	c.stream.sending()
-	_, err := c.eng.Send(ctx, c.stream.id, perdure.Text(text))
+	message := perdure.Text(text)
+	message.Metadata = c.metadata
+	_, err := c.eng.Send(ctx, c.stream.id, message)
 	return err
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/redact"
 )
 
 // pollEvery is how often a journal or log of another process is read again, because that process
@@ -90,6 +92,7 @@ type eventTail struct {
 	Session string `arg:"" help:"Session: id, unique id prefix, title, or last."`
 	Output  string `short:"o" help:"Output format: text, or json with one line per event." placeholder:"FORMAT" enum:"text,json,jsonl" default:"text"`
 	After   *int64 `help:"Start after this sequence number instead of with the last ten events." placeholder:"SEQ"`
+	Live    bool   `help:"Also show what is not stored: streamed text, progress and output, while a server runs."`
 }
 
 // Run prints events as they arrive. It polls, so that it does not matter which process answers.
@@ -104,6 +107,16 @@ func (c *eventTail) Run(ctx context.Context, a *app) error {
 			after = *c.After
 		}
 		return a.follow(ctx, pollEvery, func() (bool, error) {
+			if c.Live && !unattended(ctx, eng) {
+				err := eng.Follow(ctx, s.ID, after, func(f engine.Frame) error {
+					if f.Event == nil {
+						return a.frame(f, c.Output)
+					}
+					after = f.Event.Seq
+					return a.event(*f.Event, c.Output)
+				})
+				return false, err
+			}
 			after, err = c.page(ctx, a, eng, tailPosition{s.ID, after})
 			return false, err
 		})
@@ -172,6 +185,24 @@ func (a eventText) event(e perdure.Event, form string) error {
 	if what := a.oneLine(sentence(e), 200); what != "" {
 		line += "  " + what
 	}
+	_, err := fmt.Fprintln(a.out, line)
+	return err
+}
+
+// frame prints a live update as a line of text or of JSON. It has no sequence number.
+func (a *app) frame(f engine.Frame, form string) error {
+	if form != "text" {
+		text, err := json.Marshal(struct {
+			Type string          `json:"type"`
+			Data json.RawMessage `json:"data"`
+		}{f.Type, f.Data})
+		if err != nil {
+			return fmt.Errorf("write frame %s: %w", f.Type, err)
+		}
+		return a.jsonText(append(text, '\n'))
+	}
+	line := fmt.Sprintf("%5s  %s  %s  %s", "-", a.colors.stdout.in(dim, clockTime(time.Now())),
+		a.colors.stdout.in(bold, a.oneLine(f.Type, cellChars)), a.oneLine(redact.Document(f.Data), 200))
 	_, err := fmt.Fprintln(a.out, line)
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,10 +21,10 @@ type progressPrinter struct {
 	heard string // part of the current message that was received in this attempt
 	open  bool   // the cursor of stdout is in the middle of a line
 
-	states         map[perdure.TaskID]perdure.TaskState // as they were last shown
-	lines          map[string]string                    // progress as it was last shown, by task or call
-	lastProgressAt map[perdure.CallID]time.Time         // when the progress of a call was last shown
-	finishedTasks  map[perdure.CallID]bool              // calls that became tasks: their result is only a placeholder
+	states        map[perdure.TaskID]perdure.TaskState // as they were last shown
+	lines         map[string]string                    // progress as it was last shown, by task or call
+	shownAt       map[string]time.Time                 // when the progress of something was last shown, by id
+	finishedTasks map[perdure.CallID]bool              // calls that became tasks: their result is only a placeholder
 
 	openQuestions *questions // asks the user for approvals; nil: nobody is asked here
 }
@@ -32,8 +33,8 @@ type progressPrinter struct {
 func newProgressPrinter(a *app, s *perdure.Session) *progressPrinter {
 	v := &progressPrinter{
 		a: a, states: map[perdure.TaskID]perdure.TaskState{}, lines: map[string]string{},
-		lastProgressAt: map[perdure.CallID]time.Time{},
-		finishedTasks:  map[perdure.CallID]bool{},
+		shownAt:       map[string]time.Time{},
+		finishedTasks: map[perdure.CallID]bool{},
 	}
 	for id, t := range s.Tasks {
 		v.states[id] = t.State
@@ -59,12 +60,59 @@ func (v *progressPrinter) live(f engine.Frame) error {
 		if err != nil {
 			return err
 		}
-		if time.Since(v.lastProgressAt[p.CallID]) >= progressInterval {
-			v.lastProgressAt[p.CallID] = time.Now()
+		v.atMostOften(string(p.CallID), progressInterval, func() {
 			v.printProgress(string(p.CallID), p.Name, p.line())
+		})
+	case "task.live":
+		t, err := readFrame[taskLive](f)
+		if err != nil {
+			return err
+		}
+		v.atMostOften(string(t.TaskID), progressInterval, func() {
+			v.printProgress(string(t.TaskID), string(t.TaskID)+" "+t.Name, cmp.Or(t.Progress.String(), t.Detail))
+		})
+	case "tool.output.delta":
+		o, err := readFrame[workOutput](f)
+		if err != nil {
+			return err
+		}
+		v.printOutput(o)
+	case "output.message.progress":
+		p, err := readFrame[streamProgress](f)
+		if err != nil {
+			return err
+		}
+		if p.TextChars == 0 { // text shows itself
+			v.atMostOften(string(p.MessageID), thinkingInterval, func() {
+				v.printProgress(string(p.MessageID), "the model", fmt.Sprintf("is thinking: %d characters so far", p.ThinkingChars))
+			})
 		}
 	}
 	return nil
+}
+
+// atMostOften calls show unless it was called for the same id less than interval ago.
+func (v *progressPrinter) atMostOften(id string, interval time.Duration, show func()) {
+	if time.Since(v.shownAt[id]) >= interval {
+		v.shownAt[id] = time.Now()
+		show()
+	}
+}
+
+// printOutput shows the last line of the output of a call that takes a while, or of a task. The log
+// of a task has all of it.
+func (v *progressPrinter) printOutput(o workOutput) {
+	id, name := string(o.CallID), o.Name
+	if o.TaskID != "" {
+		id, name = string(o.TaskID), string(o.TaskID)+" "+o.Name
+	}
+	lines := strings.FieldsFunc(o.Delta, func(r rune) bool { return r == '\n' || r == '\r' })
+	for _, line := range slices.Backward(lines) {
+		if strings.TrimSpace(line) != "" {
+			v.atMostOften(id+" output", progressInterval, func() { v.printProgress(id+" output", name, "| "+clip(line, 200)) })
+			return
+		}
+	}
 }
 
 // printDelta writes the received text that is not on stdout yet. A new attempt starts the message
@@ -129,10 +177,8 @@ func (v *progressPrinter) printProgress(id, name, line string) {
 // working shows the progress of the live tasks.
 func (v *progressPrinter) working(tasks []perdure.Task) {
 	for _, t := range tasks {
-		line := progress(t.Progress)
-		line = cmp.Or(line, t.StateDetail)
 		if t.State == perdure.TaskRunning {
-			v.printProgress(string(t.ID), shortTask(t), line)
+			v.printProgress(string(t.ID), shortTask(t), cmp.Or(t.Progress.String(), t.StateDetail))
 		}
 	}
 }
@@ -199,7 +245,9 @@ func (v *progressPrinter) event(e perdure.Event, s *perdure.Session) error {
 func (v *progressPrinter) work(e perdure.Event, s *perdure.Session) {
 	switch f := e.Fact.(type) {
 	case perdure.ToolStarted:
-		v.print("▸", dim, "%s %s", f.Name, clip(argumentsOf(s, f.CallID), 100))
+		// only the output of a call that takes longer than this is shown
+		v.shownAt[string(f.CallID)+" output"] = time.Now()
+		v.print("▸", dim, "%s %s", f.Name, clip(cmp.Or(f.Narration, argumentsOf(s, f.CallID)), 120))
 	case perdure.ToolCompleted:
 		if v.finishedTasks[f.CallID] {
 			return
@@ -209,6 +257,8 @@ func (v *progressPrinter) work(e perdure.Event, s *perdure.Session) {
 			sign, c = "✗", red
 		}
 		v.print(sign, c, "%s %s", f.Name, completed(f))
+	case perdure.ToolEvent:
+		v.print("•", dim, "%s", sentence(e))
 	case perdure.ToolUnknown:
 		v.print("?", red, "outcome of %s is unknown: %s", f.Name,
 			taskText{v.a}.resolveCallLine(perdure.CallKey{Session: e.Session, Call: f.CallID}))
@@ -306,19 +356,27 @@ func (v *progressPrinter) state(t perdure.Task) {
 	}
 	v.states[t.ID] = t.State
 	sign, c := stateMark(t.State)
-	text := clip(t.Summary, 120)
+	text := clip(cmp.Or(t.Narration, t.Summary), 120)
 	switch {
 	case t.State == perdure.TaskUnknown:
 		text = taskText{v.a}.resolveLine(t.ID)
 	case t.State == perdure.TaskAwaitingInput && t.InputRequest != nil:
 		text = t.InputRequest.Prompt
 	case t.State.Live():
-		text = titleOf(t)
+		text = titleOf(t) + alsoKnownAs(t)
 	}
 	v.print(sign, c, "%s %s%s", shortTask(t), t.State, because(text))
 	if t.State == perdure.TaskAwaitingInput && t.InputRequest != nil && t.InputRequest.Kind != questionOfApproval {
 		v.todo(taskText{v.a}.inputLine(t))
 	}
+}
+
+// alsoKnownAs adds what a task is doing to its title.
+func alsoKnownAs(t perdure.Task) string {
+	if t.Narration == "" || t.Narration == titleOf(t) {
+		return ""
+	}
+	return " (" + t.Narration + ")"
 }
 
 // argumentsOf returns the arguments of a call of the running step, with secrets masked (RD6).

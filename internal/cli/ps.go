@@ -177,8 +177,11 @@ func byGroup(all []psRow) []psRow {
 func (a workList) psTask(t perdure.Task) psRow {
 	row := psRow{psWorking, "task", string(t.ID), t.Session, string(t.State), titleOf(t), t.CreatedAt,
 		program + " attach " + a.storeFlags() + string(t.ID), false, t.Tool}
-	if p := progress(t.Progress); p != "" {
+	if p := t.Progress.String(); p != "" {
 		row.about += "  " + p
+	}
+	if t.Narration != "" && t.State.Live() {
+		row.about += "  " + t.Narration
 	}
 	switch t.State {
 	case perdure.TaskAwaitingInput:

@@ -41,6 +41,7 @@ type runCommand struct {
 	Agent        string        `help:"Start the session from this agent, by name or id (see perdure agent list)." placeholder:"AGENT"`
 	Instructions string        `help:"System prompt of a new session." placeholder:"TEXT"`
 	Label        []string      `help:"Add a label to a new session. Repeatable." placeholder:"KEY=VALUE" sep:"none"`
+	Metadata     []string      `help:"Tell tools, hooks and the routing policy something about this request. The model does not read it. Repeatable." placeholder:"KEY=VALUE" sep:"none"`
 	Session      string        `help:"Continue this session." placeholder:"ID" xor:"session"`
 	Last         bool          `help:"Continue the most recently started session." xor:"session"`
 	Bg           bool          `help:"Store the message, print the session id and exit without waiting."`
@@ -51,6 +52,9 @@ type runCommand struct {
 func (c *runCommand) Run(ctx context.Context, a *app) error {
 	if c.Last {
 		c.Session = lastSession
+	}
+	if _, err := metadataOf(c.Metadata); err != nil {
+		return err
 	}
 	if c.BaseURL != "" && c.Model == "" {
 		return usageError("--base-url needs --model", program+" run --model openai:NAME --base-url "+quote(c.BaseURL))
@@ -372,6 +376,9 @@ func (c *runCommand) checkModelFlag(err error) error {
 // converse sends the prompt, if there is one, and shows what happens.
 func (c *runCommand) converse(ctx context.Context, a *app, talk *conversation, s engine.Session) error {
 	var err error
+	if talk.metadata, err = metadataOf(c.Metadata); err != nil {
+		return err
+	}
 	if talk.stream, err = newStream(ctx, talk.eng, s.ID); err != nil {
 		return err
 	}

@@ -209,9 +209,11 @@ func whyDetached(f perdure.ToolDetached) string {
 func workSentence(e perdure.Event) string {
 	switch f := e.Fact.(type) {
 	case perdure.ToolStarted:
-		return fmt.Sprintf("%s (%s) as %s", f.Name, f.Class, f.CallID)
+		return fmt.Sprintf("%s (%s) as %s", f.Name, f.Class, f.CallID) + because(f.Narration)
 	case perdure.ToolCompleted:
 		return f.Name + " " + completed(f)
+	case perdure.ToolEvent:
+		return f.Tool + " " + f.Name + because(redact.Document(f.Data))
 	case perdure.ToolUnknown:
 		return f.Name + ": it may or may not have happened"
 	case perdure.ToolResolved:
@@ -224,7 +226,7 @@ func workSentence(e perdure.Event) string {
 		return f.Task.Tool + " " + string(f.Task.State) + because(f.Task.DisplayName)
 	case perdure.TaskUpdated:
 		return f.Task.Tool + " " + string(f.Task.State) +
-			because(strings.TrimSpace(f.Task.StateDetail+" "+f.Task.Summary))
+			because(strings.TrimSpace(f.Task.StateDetail+" "+cmp.Or(f.Task.Summary, f.Task.Narration)))
 	case perdure.TaskReattached:
 		return fmt.Sprintf("%s, attempt %d", takeoverSentence(f.How), f.Attempt)
 	case perdure.TaskResolved:
@@ -274,7 +276,10 @@ func completed(f perdure.ToolCompleted) string {
 	if f.DurationMS > 0 {
 		text += fmt.Sprintf(" after %d ms", f.DurationMS)
 	}
-	return text + because(f.Result.Error)
+	if f.Result.Error != "" && strings.HasSuffix(f.Narration, "…") { // the sentence has no room for the whole error
+		return text + because(f.Result.Error)
+	}
+	return text + because(cmp.Or(f.Narration, f.Result.Error))
 }
 
 // takeoverSentence describes how recovery handled a call or task.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +14,9 @@ import (
 // progressInterval is how often the rows of running tasks are read for their progress, which is in
 // no event.
 const progressInterval = time.Second
+
+// thinkingInterval is how often it is shown that a model is thinking.
+const thinkingInterval = 5 * time.Second
 
 // errIdle ends a stream whose session has become idle.
 var errIdle = errors.New("at rest")
@@ -306,16 +308,41 @@ type callProgress struct {
 	CallID  perdure.CallID `json:"call_id"`
 	Name    string         `json:"name"`
 	Message string         `json:"message"`
-	Current float64        `json:"current"`
-	Total   float64        `json:"total"`
+	Current *float64       `json:"current"`
+	Total   *float64       `json:"total"`
+	Unit    string         `json:"unit"`
 }
 
 // line formats the progress of the call.
 func (p callProgress) line() string {
-	if p.Total > 0 {
-		return strings.TrimSpace(fmt.Sprintf("%g/%g %s", p.Current, p.Total, p.Message))
-	}
-	return p.Message
+	return (&perdure.Progress{Current: p.Current, Total: p.Total, Unit: p.Unit, Label: p.Message}).String()
+}
+
+// taskLive is the frame of a task's progress and status.
+type taskLive struct {
+	TaskID   perdure.TaskID    `json:"task_id"`
+	Name     string            `json:"name"`
+	Detail   string            `json:"state_detail"`
+	Progress *perdure.Progress `json:"progress"`
+}
+
+// workOutput is the frame of a piece of output of a call or a task.
+type workOutput struct {
+	CallID perdure.CallID `json:"call_id"`
+	TaskID perdure.TaskID `json:"task_id"`
+	Name   string         `json:"name"`
+	Stream string         `json:"stream"`
+	Offset int64          `json:"offset"`
+	Bytes  int64          `json:"bytes"`
+	Delta  string         `json:"delta"`
+}
+
+// streamProgress is the frame of how far an open answer is.
+type streamProgress struct {
+	MessageID     perdure.MessageID `json:"message_id"`
+	TextChars     int               `json:"text_chars"`
+	ThinkingChars int               `json:"thinking_chars"`
+	LastDeltaAt   time.Time         `json:"last_delta_at"`
 }
 
 // readFrame decodes the content of a frame and ignores unknown fields.

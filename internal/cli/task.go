@@ -49,7 +49,7 @@ func tasks(now clock) outputList[perdure.Task] {
 		row: func(t perdure.Task) []cell {
 			_, c := stateMark(t.State)
 			return []cell{
-				{string(t.ID), bold}, {string(t.State), c}, {text: t.Tool}, {text: progress(t.Progress)},
+				{string(t.ID), bold}, {string(t.State), c}, {text: t.Tool}, {text: t.Progress.String()},
 				{text: fmt.Sprint(t.Attempt)}, {text: now.age(t.CreatedAt)}, {text: titleOf(t)},
 			}
 		},
@@ -131,12 +131,13 @@ func (a taskText) printTask(t perdure.Task, now clock) {
 		field{"task", cell{string(t.ID), bold}},
 		field{"title", cell{text: t.DisplayName}},
 		field{"state", cell{string(t.State), c}},
+		field{"narration", cell{text: t.Narration}},
 		field{"detail", cell{text: t.StateDetail}},
 		field{"error", cell{taskError(t), red}},
 		field{"what to do", cell{text: a.todo(t)}},
 		field{"tool", cell{text: t.Tool + " (" + string(t.Class) + ")"}},
 		field{"arguments", cell{text: string(t.Spec.Arguments)}},
-		field{"progress", cell{text: progress(t.Progress)}},
+		field{"progress", cell{text: t.Progress.String()}},
 		field{"summary", cell{text: t.Summary}},
 		field{"session", cell{text: string(t.Session)}},
 		field{"run", cell{text: string(t.Run)}},
@@ -145,6 +146,7 @@ func (a taskText) printTask(t perdure.Task, now clock) {
 		field{"delivery", cell{text: fmt.Sprintf("%s, wake %s, delivered: %s", t.Delivery, t.Wake, t.Delivered)}},
 		field{"log", cell{text: a.logLine(t)}},
 		field{"result", cell{text: cmp.Or(t.ResultPath, t.Result)}},
+		field{"metadata", cell{text: metadata(t.Metadata)}},
 		field{"artifacts", cell{text: artifacts(t.Artifacts)}},
 		field{"canceled", cell{text: cancelLine(t, now)}},
 		field{"created", cell{text: moment(t.CreatedAt, now)}},
@@ -230,21 +232,6 @@ func titleOf(t perdure.Task) string {
 		return t.DisplayName
 	}
 	return clip(redact.Document(t.Spec.Arguments), cellChars)
-}
-
-// progress formats the progress of a task, such as "3/8 files compiling".
-func progress(p *perdure.Progress) string {
-	if p == nil {
-		return ""
-	}
-	var parts []string
-	switch {
-	case p.Current != nil && p.Total != nil:
-		parts = append(parts, fmt.Sprintf("%g/%g", *p.Current, *p.Total))
-	case p.Current != nil:
-		parts = append(parts, fmt.Sprintf("%g", *p.Current))
-	}
-	return strings.Join(strings.Fields(strings.Join(append(parts, p.Unit, p.Label), " ")), " ")
 }
 
 // stateMark returns the symbol and color of a state.

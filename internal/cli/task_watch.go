@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -109,7 +110,7 @@ func (w *watcher) readCost(ctx context.Context, t perdure.Task, now time.Time) {
 func (w *watcher) draw(t perdure.Task, log string, now time.Time) error {
 	a := w.a
 	log = a.oneLine(log, 2*cellChars)
-	news := fmt.Sprint(t.Attempt, t.State, t.StateDetail, progress(t.Progress), log, w.cost)
+	news := fmt.Sprint(t.Attempt, t.State, t.Narration, t.StateDetail, t.Progress.String(), log, w.cost)
 	v := w.view(t, now)
 	if w.live {
 		return w.redraw(v, log)
@@ -179,13 +180,13 @@ type taskView struct{ id, tool, state, far, what string }
 // view formats a task.
 func (w *watcher) view(t perdure.Task, now time.Time) taskView {
 	sign, c := stateMark(t.State)
-	what := t.StateDetail
+	what := cmp.Or(t.Narration, t.StateDetail)
 	if t.State == perdure.TaskAwaitingInput && t.InputRequest != nil {
 		what = t.InputRequest.Prompt
 	}
-	far := strings.TrimSpace(progress(t.Progress) + " " + w.pace.line(t, now))
+	far := strings.TrimSpace(t.Progress.String() + " " + w.pace.line(t, now))
 	if t.State.Terminal() {
-		what, far = t.Summary, runTime(t)
+		what, far = cmp.Or(t.Narration, t.Summary), runTime(t)
 	}
 	return taskView{
 		id: w.a.oneLine(string(t.ID), cellChars), tool: w.a.oneLine(t.Tool, cellChars),

@@ -106,7 +106,7 @@ func (s *step) claimRouted(c perdure.ClaimCall) error {
 		Key: perdure.CallKey{Session: s.d.ID, Call: c.Call.ID}, Turn: c.Turn, Tool: c.Call.Name, Args: c.Call.Args,
 		Fingerprint: c.Call.Fingerprint, Class: c.Call.Class,
 	}
-	owner := core.OwnerOf(s.session)
+	owner := core.OwnerOf(s.session).Of(s.row)
 	task := s.e.records.OfCall(taskrecord.Call{
 		Owner: owner, Row: row, At: core.CallTime(s.session, c.Call.ID), Secret: s.row.Secret,
 		Name: c.Call.DisplayName, Origin: perdure.OriginRouted,

@@ -250,10 +250,9 @@ func (s *Server) sendProgress(ctx context.Context, p peer, made trackedCall) (st
 // protocol requires.
 func progressOf(t perdure.Task, token any, count float64) *mcp.ProgressNotificationParams {
 	note := &mcp.ProgressNotificationParams{ProgressToken: token, Progress: count, Message: lastLine(t)}
-	if pr := t.Progress; pr != nil && pr.Current != nil {
-		note.Message = fmt.Sprintf("%s (%g)", note.Message, *pr.Current)
-		if pr.Total != nil && *pr.Total > 0 {
-			note.Message = fmt.Sprintf("%s (%g of %g)", lastLine(t), *pr.Current, *pr.Total)
+	if t.Progress != nil && t.Progress.Label == "" { // with a label the message has the numbers already
+		if far := t.Progress.String(); far != "" && far != note.Message {
+			note.Message = fmt.Sprintf("%s (%s)", note.Message, far)
 		}
 	}
 	return note

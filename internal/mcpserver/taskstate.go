@@ -1,8 +1,8 @@
 package mcpserver
 
 import (
+	"cmp"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"time"
 
@@ -163,7 +163,7 @@ func lastLine(t perdure.Task) string {
 		return oneLine(t.Summary)
 	}
 	if t.Progress != nil && t.Progress.Label != "" {
-		return oneLine(t.Progress.Label)
+		return oneLine(t.Progress.String())
 	}
 	if own := t.StateDetail; own != "" && own != "Starting" && !strings.HasPrefix(own, "re-attached") {
 		return oneLine(own)
@@ -172,13 +172,7 @@ func lastLine(t perdure.Task) string {
 	if last := oneLine(lines[len(lines)-1]); last != "" {
 		return last
 	}
-	if pr := t.Progress; pr != nil && pr.Current != nil {
-		if pr.Total != nil && *pr.Total > 0 {
-			return fmt.Sprintf("%g of %g", *pr.Current, *pr.Total)
-		}
-		return fmt.Sprintf("%g", *pr.Current)
-	}
-	return oneLine(t.StateDetail)
+	return oneLine(cmp.Or(t.Progress.String(), t.StateDetail))
 }
 
 // oneLine collapses white space and cuts the text to 200 characters.

@@ -33,6 +33,9 @@ type Config struct {
 	PerMinute int           // per organisation; 0: 1,000
 	Patience  time.Duration // how long to wait for the store; 0: 250 ms
 	Log       *slog.Logger  // nil: discarded
+	// Decided receives each answer; alone says that this process gave it without the store. nil:
+	// nobody. It must not block.
+	Decided func(org string, allowed, alone bool)
 }
 
 // Counts says what a Limiter has answered so far.
@@ -52,6 +55,7 @@ type Limiter struct {
 	mu      sync.Mutex
 	windows map[string]map[int64]int // guarded by mu: by organisation and bucket, the calls allowed here
 	retryAt time.Time                // guarded by mu: when the store is asked again
+	alone   bool                     // guarded by mu: the store did not answer when it was last asked
 }
 
 var _ tool.OutboundRateLimiter = (*Limiter)(nil)
@@ -73,6 +77,15 @@ func New(cfg Config) *Limiter {
 // CheckOrg counts one call of an organisation, and reports whether it is allowed.
 func (l *Limiter) CheckOrg(ctx context.Context, org string) bool {
 	may, err := l.countInStore(ctx, org)
+	may = l.decide(org, may, err)
+	if l.cfg.Decided != nil {
+		l.cfg.Decided(org, may, err != nil)
+	}
+	return may
+}
+
+// decide counts the answer of the store, or answers itself where the store gave none.
+func (l *Limiter) decide(org string, may bool, err error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
@@ -117,11 +130,18 @@ func (l *Limiter) countInStore(ctx context.Context, org string) (may bool, err e
 		may, err = tx.Rates().CountOutbound(org, l.cfg.PerMinute)
 		return err
 	})
-	if err != nil {
-		l.cfg.Log.Warn("outbound rate limit not shared; this process counts alone", "org", org, "error", err)
-		l.mu.Lock()
+	l.mu.Lock()
+	was := l.alone
+	if l.alone = err != nil; l.alone {
 		l.retryAt = l.now().Add(retryPause)
-		l.mu.Unlock()
+	}
+	l.mu.Unlock()
+	switch {
+	case err != nil && !was: // once, however long it lasts
+		l.cfg.Log.Warn("outbound rate limit not shared; this process counts alone until the store answers again", "org", org,
+			"error", err)
+	case err == nil && was:
+		l.cfg.Log.Info("outbound rate limit shared again")
 	}
 	return may, err
 }

@@ -3,6 +3,9 @@ package ratelimit_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"maps"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -159,6 +162,39 @@ func TestLimiterDoesNotHang(t *testing.T) {
 			t.Errorf("%d of 100 went out, in %s", n, took)
 		}
 		close(release)
+	})
+}
+
+// TestLimiterReports: each answer is reported with who gave it; the log has one warning for an
+// outage, however many calls it lasts, and one line about its end.
+func TestLimiterReports(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New(memory.Config{})
+		var log strings.Builder
+		counted := map[string]int{}
+		l := ratelimit.New(ratelimit.Config{Store: st, PerMinute: 4, Log: slog.New(slog.NewTextHandler(&log, nil)),
+			Decided: func(org string, allowed, alone bool) { counted[fmt.Sprint(org, " ", allowed, " ", alone)]++ }})
+		allowed(l, "org", 2)
+		release, held := make(chan struct{}), make(chan struct{})
+		go func() {
+			_ = st.InTx(context.Background(), func(store.Tx) error { close(held); <-release; return nil })
+		}()
+		<-held
+		allowed(l, "org", 2)
+		<-time.After(5 * time.Second) // the store is asked again, and does not answer
+		allowed(l, "org", 1)
+		close(release)
+		<-time.After(5 * time.Second)
+		allowed(l, "org", 1)
+
+		want := map[string]int{"org true false": 3, "org true true": 2, "org false true": 1}
+		if !maps.Equal(counted, want) {
+			t.Errorf("got %v, want %v", counted, want)
+		}
+		if warned, ended := strings.Count(log.String(), "level=WARN"), strings.Count(log.String(), "shared again"); warned != 1 || ended != 1 {
+			t.Errorf("%d warnings and %d ends, want one of each:\n%s", warned, ended, log.String())
+		}
 	})
 }
 

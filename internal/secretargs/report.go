@@ -1,6 +1,7 @@
 package secretargs
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -60,7 +61,28 @@ func (v *Masker) Result(r tool.Result) tool.Result {
 	if r.Value != nil {
 		r.Value = v.value(r)
 	}
+	if len(r.Metadata) > 0 {
+		r.Metadata = v.metadata(r.Metadata)
+	}
 	return r
+}
+
+// metadata masks the metadata of a result. Metadata that cannot be encoded is left out later;
+// metadata that is no object any more, because a secret spans several values, is left out here.
+func (v *Masker) metadata(metadata map[string]any) map[string]any {
+	body, err := json.Marshal(metadata)
+	if err != nil {
+		return metadata
+	}
+	masked := v.JSON(body)
+	if bytes.Equal(masked, body) {
+		return metadata
+	}
+	var shown map[string]any
+	if perdure.DecodeJSON(masked, &shown) != nil {
+		return nil
+	}
+	return shown
 }
 
 // value masks the value of a result. A value that cannot be encoded is returned as it is: it
@@ -117,6 +139,12 @@ func (s *Sink) Status(text string) perdure.Cause { return s.to.Status(s.masker.M
 // Progress masks and passes on progress.
 func (s *Sink) Progress(current, total float64, label string) perdure.Cause {
 	return s.to.Progress(current, total, s.masker.Mask(label))
+}
+
+// ReportProgress masks and passes on progress.
+func (s *Sink) ReportProgress(p perdure.Progress) perdure.Cause {
+	p.Unit, p.Label = s.masker.Mask(p.Unit), s.masker.Mask(p.Label)
+	return tool.ReportProgress(s.to, p)
 }
 
 // Output masks a piece of output and passes on the part that is safe.
@@ -259,6 +287,24 @@ func (d dialog) SendToSession(ctx context.Context, m perdure.TaskMessage) error 
 		m.Data = d.masker.JSON(m.Data)
 	}
 	return d.Dialog.SendToSession(ctx, m)
+}
+
+// Events masks the data of events.
+func (v *Masker) Events(to tool.Events) tool.Events { return events{to: to, masker: v} }
+
+// events is an event port behind a masker.
+type events struct {
+	to     tool.Events
+	masker *Masker
+}
+
+// Emit masks and emits an event.
+func (e events) Emit(ctx context.Context, name string, data any) error {
+	body, err := tool.CheckEvent(name, data)
+	if err != nil {
+		return err
+	}
+	return e.to.Emit(ctx, e.masker.Mask(name), e.masker.JSON(body))
 }
 
 // Utility masks what a utility model is asked and what it answers, so that no model learns a

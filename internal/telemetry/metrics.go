@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -37,6 +38,7 @@ var (
 	deliveryMetric  = Metric{"perdure.wake.duration", "perdure_wake_duration_seconds", "histogram", "s", "", "Result to delivery: from the end of a task to the commit that shows its result to its session's model."}
 	duplicateMetric = Metric{"perdure.duplicates.refused", "perdure_duplicates_refused_total", "counter", "{duplicate}", "kind", "Duplicates that had no second effect. kind: call (already claimed), message, request (the stored response was sent again)."}
 	parkedMetric    = Metric{"perdure.parked.run.memory", "perdure_parked_run_memory_bytes", "gauge", "By", "", "Memory in use beyond that at the start of the process, per background run in this process: an upper bound of what a parked run costs. Absent while there is none."}
+	outboundMetric  = Metric{"perdure.outbound.calls", "perdure_outbound_calls_total", "counter", "{call}", "org, outcome, decided_by", "Outbound tool calls that the rate limit decided. org: the name, or other beyond 200; outcome: allowed, refused; decided_by: store, process (the store did not answer, so this process counted alone), host (the embedding program's own limiter)."}
 	tokensMetric    = Metric{"gen_ai.client.token.usage", "gen_ai_client_token_usage", "histogram", "{token}", "gen_ai_operation_name, gen_ai_provider_name, gen_ai_request_model, gen_ai_token_type", "Tokens of model calls, as counted by the provider."}
 	modelCallMetric = Metric{"gen_ai.client.operation.duration", "gen_ai_client_operation_duration_seconds", "histogram", "s", "gen_ai_operation_name, gen_ai_provider_name, gen_ai_request_model, error_type", "Duration of model calls, from the request to the end of the response."}
 	requestMetric   = Metric{"http.server.request.duration", "http_server_request_duration_seconds", "histogram", "s", "http_request_method, url_scheme, http_route, http_response_status_code", "Duration of HTTP requests. A stream counts when it ends."}
@@ -47,7 +49,7 @@ var (
 func Metrics() []Metric {
 	return []Metric{
 		resumeMetric, cancelMetric, deliveryMetric, duplicateMetric, parkedMetric,
-		turnMetric, callMetric, callTimeMetric, createdMetric, endedMetric, liveMetric, queueMetric, approvalMetric, tokensMetric, modelCallMetric,
+		turnMetric, callMetric, callTimeMetric, createdMetric, endedMetric, liveMetric, queueMetric, approvalMetric, outboundMetric, tokensMetric, modelCallMetric,
 		commitMetric, requestMetric, streamMetric,
 	}
 }
@@ -55,7 +57,7 @@ func Metrics() []Metric {
 // instruments are the instruments of an engine.
 type instruments struct {
 	turns, callTime, queue, commits, resume, cancel, wake metric.Float64Histogram
-	calls, created, ended, duplicates                     metric.Int64Counter
+	calls, created, ended, duplicates, outbound           metric.Int64Counter
 	modelCalls                                            genaiconv.ClientOperationDuration
 	tokens                                                genaiconv.ClientTokenUsage
 }
@@ -81,6 +83,7 @@ func newInstruments(m metric.Meter) (f instruments, err error) {
 	counter(&f.created, createdMetric)
 	counter(&f.ended, endedMetric)
 	counter(&f.duplicates, duplicateMetric)
+	counter(&f.outbound, outboundMetric)
 	f.modelCalls, err = genaiconv.NewClientOperationDuration(m, metric.WithExplicitBucketBoundaries(longBuckets()...))
 	errs = append(errs, err)
 	f.tokens, err = genaiconv.NewClientTokenUsage(m, metric.WithExplicitBucketBoundaries(1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576))
@@ -102,6 +105,19 @@ func (t *Telemetry) Duplicate(kind string) {
 	if t != nil {
 		t.instruments.duplicates.Add(context.Background(), 1, metric.WithAttributes(attribute.String("kind", kind)))
 	}
+}
+
+// Outbound counts a decision of the rate limit of outbound calls. by is store, process or host.
+func (t *Telemetry) Outbound(org string, allowed bool, by string) {
+	if t == nil {
+		return
+	}
+	outcome := "refused"
+	if allowed {
+		outcome = "allowed"
+	}
+	t.instruments.outbound.Add(context.Background(), 1, metric.WithAttributes(attribute.String("org", t.orgs.label(cmp.Or(org, "default"))),
+		attribute.String("outcome", outcome), attribute.String("decided_by", by)))
 }
 
 // Gauges are the current values of the gauges. A negative number is unknown.

@@ -46,6 +46,7 @@ type Telemetry struct {
 	instruments instruments
 	tools       labelSet
 	models      labelSet
+	orgs        labelSet
 
 	mu    sync.Mutex
 	turns map[perdure.SessionID]openTurn // guarded by mu; of the sessions that this process drives
@@ -64,7 +65,7 @@ func New(cfg Config) (*Telemetry, error) {
 		cfg.Metrics = metricnoop.NewMeterProvider()
 	}
 	t.tracer, t.meter = cfg.Traces.Tracer(Scope), cfg.Metrics.Meter(Scope)
-	t.tools.limit, t.models.limit = 200, 50
+	t.tools.limit, t.models.limit, t.orgs.limit = 200, 50, 200
 	var err error
 	if t.instruments, err = newInstruments(t.meter); err != nil {
 		return nil, fmt.Errorf("create metrics: %w", err)

@@ -38,6 +38,7 @@ func newCancel() tool.Tool {
 	return tool.New(tool.Spec{
 		Name:        cancelName,
 		DisplayName: "Cancel Task",
+		Narration:   tool.Narration{Started: "Canceling the task {task_id}", Completed: "Canceled the task {task_id}", Failed: "Could not cancel the task {task_id}"},
 		Description: strings.TrimSpace(cancelText),
 		// The first request counts, and a second one gets the same answer (RC1).
 		Class:         perdure.Idempotent,

@@ -36,6 +36,7 @@ func newCheck(c Config) tool.Tool {
 	spec := tool.Spec{
 		Name:          checkName,
 		DisplayName:   "Check Background Tool",
+		Narration:     tool.Narration{Started: "Checking background work[: {background_id}]", Completed: "Checked background work[: {background_id}]", Failed: "Could not check background work[: {background_id}]"},
 		Description:   c.fill(checkText),
 		Parameters:    []byte(c.fill(string(schemaOf[checkArgs]()))),
 		Class:         perdure.Idempotent, // it reads, and a second cancel changes nothing (RC1)

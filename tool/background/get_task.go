@@ -41,6 +41,7 @@ func newGet() tool.Tool {
 	return tool.New(tool.Spec{
 		Name:        getName,
 		DisplayName: "Get Task",
+		Narration:   tool.Narration{Started: "Reading the task {task_id}", Completed: "Read the task {task_id}", Failed: "Could not read the task {task_id}"},
 		Description: strings.TrimSpace(getText),
 		Class:       perdure.Pure,
 		SessionOnly: true,

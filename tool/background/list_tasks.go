@@ -45,6 +45,7 @@ func newList() tool.Tool {
 	return tool.New(tool.Spec{
 		Name:        listName,
 		DisplayName: "List Tasks",
+		Narration:   tool.Narration{Started: "Listing the tasks", Completed: "Listed the tasks[: {result.tasks} shown]", Failed: "Could not list the tasks"},
 		Description: strings.TrimSpace(listText),
 		Class:       perdure.Pure,
 		SessionOnly: true,

@@ -44,6 +44,7 @@ func newMessage() tool.Tool {
 	return tool.New(tool.Spec{
 		Name:          messageName,
 		DisplayName:   "Message Task",
+		Narration:     tool.Narration{Started: "Sending a message to the task {task_id}", Completed: "Sent a message to the task {task_id}", Failed: "Could not send a message to the task {task_id}"},
 		Description:   strings.TrimSpace(messageText),
 		Class:         perdure.Idempotent, // the same call sends the same message
 		SessionOnly:   true,

@@ -64,6 +64,7 @@ func newSpawn() *spawn {
 	s := &spawn{spec: tool.Spec{
 		Name:          spawnName,
 		DisplayName:   "Spawn Background",
+		Narration:     tool.Narration{Started: "Starting {tool} in the background", Completed: "Started {tool} in the background", Failed: "Could not start {tool} in the background"},
 		Description:   strings.TrimSpace(spawnText),
 		Parameters:    schemaOf[spawnArgs](),
 		Class:         perdure.Idempotent, // the same call is the same run (BG4, TK1)

@@ -63,6 +63,7 @@ func newWait(c Config) tool.Tool {
 	return tool.New(tool.Spec{
 		Name:        waitName,
 		DisplayName: "Wait for Tasks",
+		Narration:   tool.Narration{Started: "Waiting for tasks", Completed: "Waited for tasks[: {result.ended_by} ended]", Failed: "Could not wait for tasks"},
 		Description: c.fill(waitText),
 		Parameters:  []byte(c.fill(string(schemaOf[waitArgs]()))),
 		Class:       perdure.Pure,

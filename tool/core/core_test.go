@@ -125,7 +125,7 @@ func TestReportProgress(t *testing.T) {
 	want(t, run(t, tool.Env{Sink: sink}, "report_progress", `{"message":"Copied","current":3,"total":9,"unit":"files"}`), `{"reported":true}`)
 	want(t, run(t, tool.Env{}, "report_progress", `{"message":"To nobody"}`), `{"reported":true}`)
 
-	if diff := cmp.Diff([]string{"Copying", "Copied", "3 of 9 files"}, sink.lines); diff != "" {
+	if diff := cmp.Diff([]string{"Copying", "3 of 9 files · Copied"}, sink.lines); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -48,6 +48,7 @@ func LoadTool() tool.Tool {
 	return tool.New(tool.Spec{
 		Name:        "load_tool",
 		DisplayName: "Load Tool",
+		Narration:   tool.Narration{Started: "Loading a tool[: {name}]", Completed: "Loaded a tool[: {name}]", Failed: "Could not load a tool[: {name}]"},
 		Description: described(loadToolText),
 		Class:       perdure.Pure,
 		SessionOnly: true,

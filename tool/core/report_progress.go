@@ -27,16 +27,21 @@ func ReportProgress() tool.Tool {
 	return tool.New(tool.Spec{
 		Name:        "report_progress",
 		DisplayName: "Report Progress",
+		Narration:   tool.Narration{Started: "{message}", Completed: "{message}", Failed: "Could not report: {message}"},
 		Description: described(reportProgressText),
 		Class:       perdure.Idempotent,
 		SessionOnly: true,
 		Trusted:     true,
 		Hints:       tool.Hints{Idempotent: yes()},
 	}, func(_ context.Context, in reportProgressIn, env tool.Env) (reportProgressOut, error) {
-		_ = env.Sink.Status(in.Message) // a report never makes a tool fail
+		p := perdure.Progress{Current: in.Current, Label: in.Message}
 		if in.Current != nil {
-			_ = env.Sink.Progress(*in.Current, in.Total, in.Unit)
+			p.Unit = in.Unit
 		}
+		if in.Total > 0 {
+			p.Total = &in.Total
+		}
+		_ = tool.ReportProgress(env.Sink, p) // a report never makes a tool fail
 		return reportProgressOut{Reported: true}, nil
 	})
 }

@@ -35,6 +35,7 @@ func WriteTodos() tool.Tool {
 	return tool.New(tool.Spec{
 		Name:        "write_todos",
 		DisplayName: "Write Todos",
+		Narration:   tool.Narration{Started: "Updating the list of todos", Completed: "Updated the list of todos[: {result.completed} of {result.total} done]", Failed: "Could not update the list of todos"},
 		Description: described(writeTodosText),
 		Class:       perdure.Idempotent,
 		SessionOnly: true,

@@ -26,6 +26,7 @@ func DeleteFile() tool.Tool {
 	return tool.New(tool.Spec{
 		Name:        "delete_file",
 		DisplayName: "Delete File",
+		Narration:   tool.Narration{Started: "Deleting {path}", Completed: "Deleted {path}", Failed: "Could not delete {path}"},
 		Description: described(deleteFileText),
 		Class:       perdure.Idempotent,
 		Trusted:     true,

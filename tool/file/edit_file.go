@@ -36,6 +36,7 @@ func EditFile() tool.Tool {
 	return editTool{tool.New(tool.Spec{
 		Name:        "edit_file",
 		DisplayName: "Edit File",
+		Narration:   tool.Narration{Started: "Editing {path}", Completed: "Edited {path}", Failed: "Could not edit {path}"},
 		Description: described(editFileText),
 		Class:       perdure.AtMostOnce,
 		Concurrency: workspace,

@@ -58,6 +58,7 @@ func GrepFiles() tool.Tool {
 	return tool.New(tool.Spec{
 		Name:        "grep_files",
 		DisplayName: "Grep Files",
+		Narration:   tool.Narration{Started: "Searching files for {pattern}", Completed: "Searched files for {pattern}[: {result.matches} lines match]", Failed: "Could not search files for {pattern}"},
 		Description: described(grepFilesText),
 		Class:       perdure.Pure,
 		SessionOnly: true,

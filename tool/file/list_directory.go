@@ -36,6 +36,7 @@ func ListDirectory() tool.Tool {
 	return tool.New(tool.Spec{
 		Name:        "list_directory",
 		DisplayName: "List Directory",
+		Narration:   tool.Narration{Started: "Listing the directory[ {path}]", Completed: "Listed the directory[ {path}][: {result.entries} entries]", Failed: "Could not list the directory[ {path}]"},
 		Description: described(listDirectoryText),
 		Class:       perdure.Pure,
 		SessionOnly: true,

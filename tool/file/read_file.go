@@ -34,6 +34,7 @@ func ReadFile() tool.Tool {
 	return tool.New(tool.Spec{
 		Name:        "read_file",
 		DisplayName: "Read File",
+		Narration:   tool.Narration{Started: "Reading {path}", Completed: "Read {path}", Failed: "Could not read {path}"},
 		Description: described(readFileText),
 		Class:       perdure.Pure,
 		SessionOnly: true,

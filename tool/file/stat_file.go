@@ -20,6 +20,7 @@ func StatFile() tool.Tool {
 	return tool.New(tool.Spec{
 		Name:        "stat_file",
 		DisplayName: "Stat File",
+		Narration:   tool.Narration{Started: "Looking at {path}", Completed: "Looked at {path}", Failed: "Could not look at {path}"},
 		Description: described(statFileText),
 		Class:       perdure.Pure,
 		SessionOnly: true,

@@ -28,6 +28,7 @@ func WriteFile() tool.Tool {
 	return tool.New(tool.Spec{
 		Name:        "write_file",
 		DisplayName: "Write File",
+		Narration:   tool.Narration{Started: "Writing {path}", Completed: "Wrote {path}", Failed: "Could not write {path}"},
 		Description: described(writeFileText),
 		Class:       perdure.Idempotent,
 		Trusted:     true,

@@ -93,6 +93,20 @@ type Client struct {
 type running struct {
 	env    tool.Env
 	result json.RawMessage // as received
+	events []toolEvent     // guarded by the client's mu; received and not recorded yet
+	emits  bool            // guarded by the client's mu; a goroutine of emitting records events
+	// emitting has the goroutine that records events.
+	emitting sync.WaitGroup
+}
+
+// metaEvent is the metadata key of a progress notification under which a server reports an event of
+// its own.
+const metaEvent = "io.github.perdure/event"
+
+// toolEvent is an event that a server reports about a call.
+type toolEvent struct {
+	Name string          `json:"name"`
+	Data json.RawMessage `json:"data"`
 }
 
 // Open connects to a server.
@@ -160,11 +174,60 @@ const maxTools = 2_000
 func (c *Client) handleNotification(id string, env tool.Env) (end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.calls[id] = &running{env: env}
+	of := &running{env: env}
+	c.calls[id] = of
 	return func() {
 		c.mu.Lock()
-		defer c.mu.Unlock()
 		delete(c.calls, id)
+		c.mu.Unlock()
+		of.emitting.Wait() // the call may not emit once it has ended
+	}
+}
+
+// receivedEvent queues the event in the parameters of a progress notification, if there is one. It
+// is called in the order in which messages arrive, so that the events of a call come before its
+// result.
+func (c *Client) receivedEvent(params json.RawMessage) {
+	var note struct {
+		Token string `json:"progressToken"`
+		Meta  struct {
+			Event *toolEvent `json:"io.github.perdure/event"`
+		} `json:"_meta"`
+	}
+	if !bytes.Contains(params, []byte(metaEvent)) || perdure.DecodeKnownJSON(params, &note) != nil || note.Meta.Event == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	of := c.calls[note.Token]
+	if of == nil || of.env.Events == nil || len(of.events) >= tool.MaxEventsOfCall {
+		return
+	}
+	if of.events = append(of.events, *note.Meta.Event); !of.emits {
+		of.emits = true
+		of.emitting.Go(func() { c.emitEvents(of) })
+	}
+}
+
+// emitEvents records the queued events of a call, one after another.
+func (c *Client) emitEvents(of *running) {
+	for {
+		c.mu.Lock()
+		if len(of.events) == 0 {
+			of.emits = false
+			c.mu.Unlock()
+			return
+		}
+		next := of.events[0]
+		of.events = of.events[1:]
+		c.mu.Unlock()
+		data := next.Data
+		if len(data) == 0 {
+			data = json.RawMessage("null")
+		}
+		if err := of.env.Events.Emit(context.Background(), next.Name, data); err != nil {
+			c.cfg.Log.Warn("event of an MCP server not recorded", "server", c.cfg.Name, "call", of.env.Call.ID, "error", err)
+		}
 	}
 }
 

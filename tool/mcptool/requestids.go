@@ -121,6 +121,9 @@ func (n *requestIDConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 			return m, notRefused(err)
 		}
 		if !ok {
+			if note, ok := m.(*jsonrpc.Request); ok && note.Method == "notifications/progress" {
+				n.c.receivedEvent(note.Params)
+			}
 			return m, nil
 		}
 		name, _ := r.ID.Raw().(string)

@@ -42,17 +42,20 @@ func Tools() []tool.Tool {
 	return []tool.Tool{
 		tool.New(tool.Spec{
 			Name: createName, DisplayName: "Create Schedule", Description: strings.TrimSpace(createText),
-			Class:    perdure.Idempotent, // the same call is the same schedule
-			Trusted:  true,
-			NeedsEnv: true, HandlesDryRun: true,
+			Narration: tool.Narration{Started: "Creating the schedule {title}", Completed: "Created the schedule {title}", Failed: "Could not create the schedule {title}"},
+			Class:     perdure.Idempotent, // the same call is the same schedule
+			Trusted:   true,
+			NeedsEnv:  true, HandlesDryRun: true,
 			Hints: tool.Hints{ReadOnly: &no, Idempotent: &yes, CapabilityID: Capability},
 		}, create),
 		tool.New(tool.Spec{
 			Name: listName, DisplayName: "List Schedules", Description: strings.TrimSpace(listText), Class: perdure.Pure, NeedsEnv: true, SessionOnly: true,
-			Hints: tool.Hints{ReadOnly: &yes, Idempotent: &yes, CapabilityID: Capability},
+			Narration: tool.Narration{Started: "Listing the schedules", Completed: "Listed the schedules[: {result.schedules} found]", Failed: "Could not list the schedules"},
+			Hints:     tool.Hints{ReadOnly: &yes, Idempotent: &yes, CapabilityID: Capability},
 		}, list),
 		tool.New(tool.Spec{
 			Name: cancelName, DisplayName: "Cancel Schedule", Description: strings.TrimSpace(cancelText),
+			Narration:   tool.Narration{Started: "Canceling the schedule {schedule_id}", Completed: "Canceled the schedule {schedule_id}", Failed: "Could not cancel the schedule {schedule_id}"},
 			Class:       perdure.Idempotent, // the first request counts
 			SessionOnly: true,
 			Trusted:     true,

@@ -47,6 +47,7 @@ func CheckBudget() tool.Tool {
 	return tool.New(tool.Spec{
 		Name:        checkBudgetName,
 		DisplayName: "Check Budget",
+		Narration:   tool.Narration{Started: "Checking the budget", Completed: "Checked the budget[: {result.state}]", Failed: "Could not check the budget"},
 		Description: strings.TrimSpace(checkBudgetText),
 		Class:       perdure.Pure,
 		NeedsEnv:    true,

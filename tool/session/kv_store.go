@@ -46,6 +46,7 @@ func ValueStore() tool.Tool {
 	return tool.New(tool.Spec{
 		Name:          valueName,
 		DisplayName:   "Key-Value Store",
+		Narration:     tool.Narration{Started: "Value store, {operation}[ {key}]", Completed: "Value store, {operation}[ {key}]", Failed: "Could not {operation} the value[ {key}]"},
 		Description:   strings.TrimSpace(valueText),
 		Class:         perdure.Idempotent, // the same call writes the same value again
 		SessionOnly:   true,

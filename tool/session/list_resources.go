@@ -40,6 +40,7 @@ func ListResources() tool.Tool {
 	return tool.New(tool.Spec{
 		Name:        listResourcesName,
 		DisplayName: "List Resources",
+		Narration:   tool.Narration{Started: "Listing the resources", Completed: "Listed the resources", Failed: "Could not list the resources"},
 		Description: strings.TrimSpace(listResourcesText),
 		Class:       perdure.Pure,
 		SessionOnly: true,

@@ -68,6 +68,7 @@ func SecretStore() tool.Tool {
 	spec := tool.Spec{
 		Name:          secretName,
 		DisplayName:   "Secret Store",
+		Narration:     tool.Narration{Started: "Secret store, {operation}[ {name}]", Completed: "Secret store, {operation}[ {name}]", Failed: "Could not {operation} the secret[ {name}]"},
 		Description:   strings.TrimSpace(secretText),
 		Class:         perdure.AtMostOnce,
 		Concurrency:   storageConcurrency,

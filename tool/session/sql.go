@@ -59,6 +59,7 @@ func SQLQuery() tool.Tool {
 	return tool.New(tool.Spec{
 		Name:        sqlQueryName,
 		DisplayName: "SQL Query",
+		Narration:   tool.Narration{Started: "Querying the database[ {database}]: {sql}", Completed: "Queried the database[ {database}]: {sql}", Failed: "Could not query the database[ {database}]"},
 		Description: strings.TrimSpace(sqlQueryText),
 		Class:       perdure.Pure,
 		SessionOnly: true,
@@ -80,6 +81,7 @@ func SQLExecute() tool.Tool {
 	return tool.New(tool.Spec{
 		Name:        sqlExecuteName,
 		DisplayName: "SQL Execute",
+		Narration:   tool.Narration{Started: "Changing the database[ {database}]: {sql}", Completed: "Changed the database[ {database}]: {sql}", Failed: "Could not change the database[ {database}]"},
 		Description: strings.TrimSpace(sqlExecuteText),
 		Class:       perdure.AtMostOnce,
 		SessionOnly: true,
@@ -101,6 +103,7 @@ func SQLSchema() tool.Tool {
 	return tool.New(tool.Spec{
 		Name:        sqlSchemaName,
 		DisplayName: "SQL Schema",
+		Narration:   tool.Narration{Started: "Reading the schema of the database[ {database}]", Completed: "Read the schema of the database[ {database}]", Failed: "Could not read the schema of the database[ {database}]"},
 		Description: strings.TrimSpace(sqlSchemaText),
 		Class:       perdure.Pure,
 		SessionOnly: true,

@@ -36,6 +36,7 @@ func Tools() []tool.Tool {
 		tool.New(tool.Spec{
 			Name:          spawnName,
 			DisplayName:   "Spawn Subagent",
+			Narration:     tool.Narration{Started: "Starting the subagent {name}", Completed: "Ran the subagent {name}", Failed: "Could not run the subagent {name}"},
 			Description:   strings.TrimSpace(spawnText),
 			Class:         perdure.Idempotent, // the same call is the same subagent (SA2)
 			SoftBudget:    tool.Never,         // SA8
@@ -46,6 +47,7 @@ func Tools() []tool.Tool {
 		tool.New(tool.Spec{
 			Name:          messageName,
 			DisplayName:   "Message Parent",
+			Narration:     tool.Narration{Started: "Sending a message to the parent session", Completed: "Sent a message to the parent session", Failed: "Could not send a message to the parent session"},
 			Description:   strings.TrimSpace(messageText),
 			Class:         perdure.Idempotent, // the same call is the same message
 			SessionOnly:   true,

@@ -57,6 +57,7 @@ func getForecast(from openMeteo) tool.Tool {
 	return tool.New(tool.Spec{
 		Name:        "get_forecast",
 		DisplayName: "Get Forecast",
+		Narration:   tool.Narration{Started: "Getting the forecast for {location}", Completed: "Got the forecast for {location}", Failed: "Could not get the forecast for {location}"},
 		Description: described(getForecastText),
 		Class:       perdure.Pure,
 		Hints:       tool.Hints{ReadOnly: ptrTrue(), OpenWorld: ptrTrue()},

@@ -49,6 +49,7 @@ func getWeather(from openMeteo) tool.Tool {
 	return tool.New(tool.Spec{
 		Name:        "get_weather",
 		DisplayName: "Get Weather",
+		Narration:   tool.Narration{Started: "Getting the weather in {location}", Completed: "Got the weather in {location}", Failed: "Could not get the weather in {location}"},
 		Description: described(getWeatherText),
 		Class:       perdure.Pure,
 		Hints:       tool.Hints{ReadOnly: ptrTrue(), OpenWorld: ptrTrue()},

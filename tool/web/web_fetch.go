@@ -45,6 +45,7 @@ func WebFetch() tool.Tool {
 	return webFetch{tool.New(tool.Spec{
 		Name:        "web_fetch",
 		DisplayName: "Web Fetch",
+		Narration:   tool.Narration{Started: "Fetching {url}", Completed: "Fetched {url}[: HTTP {result.status_code}]", Failed: "Could not fetch {url}"},
 		Description: described(webFetchText),
 		Class:       perdure.Pure,
 		Hints:       tool.Hints{ReadOnly: ptrTrue(), OpenWorld: ptrTrue(), PersistOutput: ptrTrue()},

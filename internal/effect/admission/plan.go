@@ -46,11 +46,12 @@ func (a *Admission) planCall(ctx context.Context, s *perdure.Session, call perdu
 	planned.DisplayName, planned.Class, planned.Concurrency = spec.DisplayName, spec.Class, spec.Concurrency
 	args, repeats := takeRepeatArgument(call.Arguments)
 	planned.RepeatOf = repeats
-	seen := tool.Call{Session: s.ID, ID: call.ID, Tool: call.Name, Args: args, Class: spec.Class, Execution: 1}
+	seen := a.callerOf(ctx, s).Calls(tool.Call{Session: s.ID, ID: call.ID, Tool: call.Name, Args: args, Class: spec.Class,
+		Execution: 1})
 	if s.Turn != nil {
 		seen.Turn = s.Turn.ID
 	}
-	planned.Narration = tool.Narrate(t, seen, tool.PhaseStarted, s.Agent.Locale)
+	planned.Narration = tool.Narrate(t, seen, tool.PhaseStarted, seen.For.Locale)
 	if fault := a.ArgumentFault(t, seen); fault != nil {
 		fault.ErrorKind, fault.Refused = perdure.ErrorRejected, true
 		return refusedBy(planned, *fault)
@@ -93,6 +94,21 @@ func (a *Admission) planCall(ctx context.Context, s *perdure.Session, call perdu
 	}
 	planned.Fingerprint, planned.Refusal = a.prepare(ctx, s, t, seen)
 	return planned
+}
+
+// callerOf is for whom the calls of a session are made. Organisation and user are in the session's
+// row, which is read only if hooks or policies of the host see the call. If it cannot be read, they
+// are empty.
+func (a *Admission) callerOf(ctx context.Context, s *perdure.Session) *core.Owner {
+	owner := core.CallerOf(s)
+	if p := &a.core.Policies; len(p.Hooks) == 0 && p.Permit == nil && p.Route == nil {
+		return owner
+	}
+	row, err := a.core.SessionRow(ctx, s.ID)
+	if err == nil {
+		owner.Org, owner.User = row.Org, row.User
+	}
+	return owner
 }
 
 // JudgeCall judges a call again whose arguments were replaced by a person: hooks, policy,

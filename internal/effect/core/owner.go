@@ -12,6 +12,7 @@ import (
 	"github.com/perdure/perdure/internal/meter"
 	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/tool"
 )
 
 // Owner is what work needs to know of its session. A fold says more, but every waiting run would
@@ -24,7 +25,11 @@ type Owner struct {
 	Agent   perdure.Agent
 	Created time.Time
 	Lineage *perdure.Lineage // nil: not a subagent
-	Trace   string           // traceparent of the turn or task; empty: none
+	Labels  perdure.Labels   // of the session's row or its fold
+	Model   string           // that the turn asks for; empty: the engine's default, or no turn
+	// Request is the metadata of the messages of the turn, or of the request for the work.
+	Request map[string]string
+	Trace   string // traceparent of the turn or task; empty: none
 	// HasDetachedWork says that work of the session has left its turn, so the model needs the tools
 	// to manage it.
 	HasDetachedWork bool
@@ -52,17 +57,34 @@ func (o *Owner) Depth() int {
 	return o.Lineage.Depth
 }
 
-// Of fills in organisation and user from the session's row, and returns o.
+// Of fills in organisation, user and labels from the session's row, and returns o.
 func (o *Owner) Of(row store.Session) *Owner {
-	o.Org, o.User = row.Org, row.User
+	o.Org, o.User, o.Labels = row.Org, row.User, row.Labels
 	return o
+}
+
+// Calls returns a call that says for whom it is made.
+func (o *Owner) Calls(call tool.Call) tool.Call {
+	call.Org, call.User = o.Org, o.User
+	call.For = &tool.Caller{
+		Agent: o.Agent.Name, AgentID: o.Agent.ID, Model: cmp.Or(o.Model, o.Agent.Model), Locale: cmp.Or(o.Agent.Locale, "en"),
+		Labels: o.Labels, Metadata: o.Agent.Metadata, Request: o.Request,
+	}
+	return call
 }
 
 // OwnerOf returns the owner of a folded session.
 func OwnerOf(s *perdure.Session) *Owner {
-	o := &Owner{Session: s.ID, Agent: s.Agent, Created: s.CreatedAt, Lineage: s.Lineage, HasDetachedWork: HasDetachedWork(s)}
+	o := CallerOf(s)
+	o.HasDetachedWork = HasDetachedWork(s)
+	return o
+}
+
+// CallerOf is OwnerOf without HasDetachedWork, which takes a walk over the transcript.
+func CallerOf(s *perdure.Session) *Owner {
+	o := &Owner{Session: s.ID, Agent: s.Agent, Created: s.CreatedAt, Lineage: s.Lineage, Labels: s.Labels}
 	if s.Turn != nil {
-		o.Trace = s.Turn.Trace
+		o.Trace, o.Model, o.Request = s.Turn.Trace, s.Turn.Model, s.Turn.Metadata
 	}
 	return o
 }

@@ -62,7 +62,7 @@ type Ports interface {
 // Env is what work of a caller may reach. All its ports are bound to the caller's session.
 func (en *Environment) Env(from *Caller, call tool.Call, sink tool.Sink) tool.Env {
 	agent := &from.Owner.Agent
-	call.Org, call.User = from.Owner.Org, from.Owner.User
+	call = from.Owner.Calls(call)
 	by := call
 	by.Session = from.Owner.Session
 	files, _ := en.files(by)
@@ -75,7 +75,7 @@ func (en *Environment) Env(from *Caller, call tool.Call, sink tool.Sink) tool.En
 	}
 	env := tool.Env{
 		Call: call, Sink: sink, Registry: en.core.Tools, Files: files,
-		Egress: en.egressFor(by), Ports: ports,
+		Egress: en.egressFor(by), Events: en.eventsFor(by, sink), Ports: ports,
 		Locale: cmp.Or(agent.Locale, "en"), Timezone: cmp.Or(agent.Timezone, "UTC"), DryRun: agent.DryRun,
 		Network: agent.Network, Visible: en.toolset.Names(*agent, from.Owner.HasDetachedWork), Now: time.Now,
 	}

@@ -1,6 +1,7 @@
 package environment
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -18,6 +19,20 @@ func (en *Environment) FullRecord(row perdure.Call, r tool.Result) perdure.ToolR
 			"error", tool.Chain(err))
 	}
 	return tool.CheckImages(record)
+}
+
+// Narration returns the sentence that describes an ended call to people; empty if its tool has none
+// of its own. Secrets are masked in the arguments and in full, the record before it is truncated;
+// reveals says that it shows a secret on purpose, so the sentence must not depend on it.
+func (en *Environment) Narration(call tool.Call, full perdure.ToolResult, reveals bool) string {
+	t, ok := en.toolset.Find(call.Tool)
+	if !ok {
+		return ""
+	}
+	if reveals {
+		full.Result, full.Metadata = nil, nil
+	}
+	return tool.EndSentence(t, call, full, cmp.Or(call.Caller().Locale, "en"))
 }
 
 // TruncateResult truncates a result to what a model reads. What is cut off, and the raw output, are

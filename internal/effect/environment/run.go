@@ -47,6 +47,9 @@ func (en *Environment) RunMasked(ctx context.Context, t tool.Tool, h MaskedArgs,
 	if env.Dialog != nil {
 		env.Dialog = v.Dialog(env.Dialog)
 	}
+	if env.Events != nil {
+		env.Events = v.Events(env.Events)
+	}
 	if env.Utility != nil {
 		env.Utility = v.Utility(env.Utility)
 	}

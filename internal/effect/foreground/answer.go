@@ -43,6 +43,8 @@ func (cs *Calls) Answer(ctx context.Context, key perdure.CallKey, by string, res
 			Fact: perdure.ToolCompleted{
 				CallID: key.Call, Name: c.Name, Status: result.Status(),
 				Result: result, DurationMS: core.Elapsed(c.StartedAt, tx.Now()).Milliseconds(),
+				Narration: cs.environment.Narration(core.CallerOf(s).Calls(tool.Call{Session: key.Session, Turn: s.Turn.ID,
+					ID: key.Call, Tool: c.Name, Args: c.Args, Class: c.Class}), result, false),
 			}}}
 		core.Stamp(events, tx.Now())
 		return tx.Journal().Append(key.Session, events)

@@ -12,6 +12,7 @@ import (
 	"github.com/perdure/perdure/dispatch"
 	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/effect/taskrecord"
+	"github.com/perdure/perdure/internal/effect/taskrun"
 	"github.com/perdure/perdure/internal/redact"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
@@ -54,7 +55,7 @@ func (c *callRun) end(end dispatch.End) {
 	if c.calls.tasks.EndsWithChild(task) {
 		return // the end of the subagent's own session ends the task
 	}
-	c.calls.tasks.End(context.Background(), task, row, c.calls.tasks.Judge(task, row, end.Result, end))
+	c.calls.tasks.End(context.Background(), task, row, c.calls.tasks.Judge(taskrun.Claimed{Task: task, Row: row, Owner: c.owner}, end.Result, end))
 }
 
 // returned is called when the tool has really returned.

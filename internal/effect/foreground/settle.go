@@ -15,12 +15,16 @@ import (
 // commit.
 func (cs *Calls) settledOutcome(run Request, row perdure.Call, r tool.Result) core.Outcome {
 	cs.secrets.Vault.Drop(row.Key)
-	r, _ = cs.core.Gate().After(context.Background(), core.ToolCall(row, time.Time{}), r)
-	record := cs.record(row, r)
+	owner := core.CallerOf(run.Session).Of(*run.Row)
+	call := owner.Calls(core.ToolCall(row, time.Time{}))
+	r, _ = cs.core.Gate().After(context.Background(), call, r)
+	full := cs.environment.FullRecord(row, r)
+	record := cs.cut(row, full)
 	state := perdure.CallSettled
 	fact := perdure.ToolCompleted{
 		CallID: row.Key.Call, Name: row.Tool, Status: record.Status(),
 		Result: record, DurationMS: core.Elapsed(row.ClaimedAt, time.Now()).Milliseconds(),
+		Narration: cs.environment.Narration(call, full, r.RevealsSecret),
 	}
 	events := []perdure.Event{{Session: row.Key.Session, Actor: "runtime", Turn: run.Command.Turn, Call: row.Key.Call,
 		Fact: fact}}
@@ -45,10 +49,10 @@ func (cs *Calls) settledOutcome(run Request, row perdure.Call, r tool.Result) co
 	}
 }
 
-// record is FullRecord, truncated to what a model reads.
-func (cs *Calls) record(row perdure.Call, r tool.Result) perdure.ToolResult {
+// cut truncates the full record of a call to what a model reads.
+func (cs *Calls) cut(row perdure.Call, full perdure.ToolResult) perdure.ToolResult {
 	key := row.Key
-	return cs.environment.TruncateResult(key, cs.environment.FullRecord(row, r), func(r store.Reader) error {
+	return cs.environment.TruncateResult(key, full, func(r store.Reader) error {
 		now, err := r.Calls().Get(key)
 		if err == nil && now.Token != row.Token {
 			err = fmt.Errorf("call %s: %w: another worker owns it", key, perdure.Lost)

@@ -9,13 +9,14 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// ToolProgress is the frame that reports the progress of a foreground call.
+// ToolProgress is the frame that reports the progress or the status of a foreground call.
 type ToolProgress struct {
 	CallID  perdure.CallID `json:"call_id"`
 	Name    string         `json:"name"`
 	Message string         `json:"message,omitempty"`
-	Current float64        `json:"current,omitempty"`
-	Total   float64        `json:"total,omitempty"`
+	Current *float64       `json:"current,omitempty"`
+	Total   *float64       `json:"total,omitempty"`
+	Unit    string         `json:"unit,omitempty"`
 }
 
 // callSink is the sink of a foreground call. Reports go to live watchers and are not stored. If the
@@ -29,6 +30,7 @@ type callSink struct {
 
 	mu        sync.Mutex
 	output    spool              // guarded by mu
+	offset    int64              // guarded by mu; bytes of output so far, gaps included
 	frames    taskrun.Characters // guarded by mu; of the output that is published
 	last      []func(tool.Sink)  // guarded by mu; the latest status and progress, for the task
 	artifacts []perdure.Artifact // guarded by mu
@@ -74,10 +76,18 @@ func (l *callSink) Status(text string) perdure.Cause {
 
 // Progress publishes how far the call is.
 func (l *callSink) Progress(current, total float64, label string) perdure.Cause {
+	return l.ReportProgress(taskrun.ProgressOf(current, total, label))
+}
+
+// ReportProgress publishes how far the call is. Progress that is not a number is no progress.
+func (l *callSink) ReportProgress(p perdure.Progress) perdure.Cause {
 	return l.report(lastProgress, func() perdure.Cause {
-		return l.publish("tool.progress", ToolProgress{CallID: l.call.ID, Name: l.call.Tool, Message: label,
-			Current: current, Total: total})
-	}, func(s tool.Sink) perdure.Cause { return s.Progress(current, total, label) })
+		if !p.Finite() {
+			return l.Heartbeat()
+		}
+		return l.publish("tool.progress", ToolProgress{CallID: l.call.ID, Name: l.call.Tool, Message: p.Label,
+			Current: p.Current, Total: p.Total, Unit: p.Unit})
+	}, func(s tool.Sink) perdure.Cause { return tool.ReportProgress(s, p) })
 }
 
 // Output publishes a piece of output, and buffers it while the call may leave its turn.
@@ -89,13 +99,15 @@ func (l *callSink) Output(stream string, delta []byte) perdure.Cause {
 			l.output.write(stream, delta)
 		}
 		text := l.frames.Whole(stream, delta)
+		offset := l.offset
+		l.offset += int64(len(delta))
 		l.mu.Unlock()
 		if text == "" {
 			l.touch()
 			return ""
 		}
 		return l.publish("tool.output.delta", taskrun.ToolOutput{CallID: l.call.ID, Name: l.call.Tool, Stream: stream,
-			Delta: text})
+			Offset: offset, Bytes: int64(len(delta)), Delta: text})
 	}
 	l.mu.Unlock()
 	return task.Output(stream, delta)
@@ -109,9 +121,11 @@ func (l *callSink) Skip(n int64) perdure.Cause {
 		if l.buffering {
 			l.output.skip(n)
 		}
+		offset := l.offset
+		l.offset += max(n, 0)
 		l.mu.Unlock()
 		return l.publish("tool.output.delta", taskrun.ToolOutput{CallID: l.call.ID, Name: l.call.Tool, Stream: "system",
-			Delta: taskrun.OmittedText(n)})
+			Offset: offset, Bytes: max(n, 0), Delta: taskrun.OmittedText(n)})
 	}
 	l.mu.Unlock()
 	return task.Skip(n)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/store"
@@ -32,6 +33,11 @@ func (g *Generator) stream(ctx context.Context, q ModelCall, kept storedText) (m
 		g.core.Store.Publish(store.Frame{Session: req.Session, Type: DeltaFrame,
 			Data: OutputDelta{MessageID: id, Offset: offset, Delta: text}})
 	}}
+	meter := progressMeter{now: StreamProgress{MessageID: id, TextChars: utf8.RuneCountInString(req.Prefix)},
+		publish: func(now StreamProgress) {
+			g.core.Store.Publish(store.Frame{Session: req.Session, Type: ProgressFrame, Data: now})
+		}}
+	defer meter.end()
 	saved := g.checkpointOf(q, kept, live.markStored)
 	redactor := streamRedactor{known: g.secrets.Known(req.Session)}
 	redactor.feed(req.Prefix) // a secret may start in the stored text
@@ -39,7 +45,8 @@ func (g *Generator) stream(ctx context.Context, q ModelCall, kept storedText) (m
 	err := g.core.Guarded("ask the model", func() (err error) {
 		answer, err = model.Collect(g.guardedStream(g.core.Model.Stream(ctx, req), req.Prefix), func(d model.Delta) {
 			watchdog.Reset(g.core.Timing.Stall) // every delta is content, or a sign of life before the first content
-			g.core.ReportActivity(req.Session)  // the adapter bounds the wait for the first content
+			g.core.ReportActivity(req.Session)  // thinking too; the adapter bounds the wait for the first content
+			meter.add(d)
 			text := redactor.feed(d.Text)
 			live.add(text)
 			saved.add(text)

@@ -64,6 +64,7 @@ type Request struct {
 	// KeyIsRequestID says that Key only identifies this request. A new key does not mean that a new
 	// effect is intended.
 	KeyIsRequestID bool
+	Metadata       map[string]string // for the tool, hooks and policies
 }
 
 // Call is a call of a host. Its id is its handle: 128 bits that cannot be guessed.
@@ -94,6 +95,10 @@ func (hc *Calls) hostCall(ctx context.Context, o Request, target tool.Tool) (Cal
 	row, owner, err := hc.hostSession(ctx, o.Session)
 	if err != nil {
 		return Call{}, err
+	}
+	if n := perdure.MetadataBytes(o.Metadata); n > perdure.MaxMessageMetadataBytes {
+		return Call{}, fmt.Errorf("%w metadata: keys and values have %d bytes, but at most %d are allowed", perdure.Invalid, n,
+			perdure.MaxMessageMetadataBytes)
 	}
 	if len(o.Args) == 0 {
 		o.Args = json.RawMessage("{}")
@@ -153,7 +158,9 @@ func (hc *Calls) makeHostCall(ctx context.Context, o Request, by hostCaller) (Ca
 			hc.secrets.Vault.Drop(key)
 		}
 	}()
-	call := tool.Call{Session: o.Session, ID: key.Call, Tool: o.Tool, Args: args, Class: spec.Class}
+	known := hc.secrets.Known(o.Session)
+	by.owner.Of(by.row).Request = maskedMetadata(known, o.Metadata)
+	call := by.owner.Calls(tool.Call{Session: o.Session, ID: key.Call, Tool: o.Tool, Args: args, Class: spec.Class})
 	if fault := hc.admission.ArgumentFault(by.target, call); fault != nil {
 		fault.ErrorKind, fault.Refused = perdure.ErrorRejected, true
 		return refuseHostCall(key.Call, *fault)
@@ -173,7 +180,7 @@ func (hc *Calls) makeHostCall(ctx context.Context, o Request, by hostCaller) (Ca
 	}
 	task := hc.records.OfCall(taskrecord.Call{
 		Owner: by.owner, At: by.owner.Created, Secret: by.row.Secret,
-		Name:   cmp.Or(secretargs.MaskKnown(hc.secrets.Known(o.Session), o.Title), cmp.Or(spec.DisplayName, spec.Name)),
+		Name:   cmp.Or(secretargs.MaskKnown(known, o.Title), cmp.Or(spec.DisplayName, spec.Name)),
 		Origin: perdure.OriginHost,
 		Row:    perdure.Call{Key: key, Tool: o.Tool, Args: j.Args, Fingerprint: fingerprint, Class: spec.Class},
 	})
@@ -197,6 +204,18 @@ func (hc *Calls) makeHostCall(ctx context.Context, o Request, by hostCaller) (Ca
 	}
 	made = Call{ID: key.Call, Task: started}
 	return made, err
+}
+
+// maskedMetadata returns metadata as it is recorded.
+func maskedMetadata(known tool.SecretMasker, metadata map[string]string) map[string]string {
+	if len(metadata) == 0 {
+		return nil
+	}
+	shown := make(map[string]string, len(metadata))
+	for key, value := range metadata {
+		shown[secretargs.MaskKnown(known, key)] = secretargs.MaskKnown(known, value)
+	}
+	return shown
 }
 
 func refuseHostCall(id perdure.CallID, r tool.Result) (Call, error) {

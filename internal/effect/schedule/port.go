@@ -40,8 +40,8 @@ func (p *Port) CreateSchedule(ctx context.Context, o tool.ScheduleRequest) (perd
 		if !ok {
 			return s, &tool.Denied{Result: tool.Error("Unknown tool: " + s.Action.Tool)}
 		}
-		call := tool.Call{Session: s.Session, Turn: p.Turn, ID: p.Call, Tool: s.Action.Tool, Args: s.Action.Args,
-			Class: target.Spec().Class}
+		call := p.Owner.Calls(tool.Call{Session: s.Session, Turn: p.Turn, ID: p.Call, Tool: s.Action.Tool, Args: s.Action.Args,
+			Class: target.Spec().Class})
 		if j := p.schedules.admission.Judge(ctx, p.Owner.Agent, target, call, p.Read); j.Refusal != nil {
 			return s, &tool.Denied{Result: *j.Refusal}
 		}

@@ -46,6 +46,7 @@ func (ss *Schedules) Plan(ctx context.Context, s perdure.Schedule, nominal time.
 	if err != nil {
 		return nil, fmt.Errorf("fire schedule %s: %w", s.ID, err)
 	}
+	o.Of(row)
 	parts := []string{string(s.ID), nominal.UTC().Format(time.RFC3339Nano)}
 	task := perdure.Task{
 		ID:      perdure.DeriveID[perdure.TaskID](row.Secret, nominal, parts...),
@@ -89,10 +90,10 @@ func (ss *Schedules) judgeScheduled(ctx context.Context, run *Run, task perdure.
 	task.Kind = taskrecord.KindOf(target)
 	task.Class, task.StallMS, task.Spec.Reattachable = spec.Class, ss.toolset.StallFor(spec).Milliseconds(),
 		spec.Class.Repeatable()
-	j := ss.admission.Judge(ctx, run.owner.Agent, target, tool.Call{
+	j := ss.admission.Judge(ctx, run.owner.Agent, target, run.owner.Calls(tool.Call{
 		Session: task.Session, ID: perdure.CallID(task.Run), Tool: task.Tool,
 		Args: task.Spec.Arguments, Class: spec.Class,
-	}, read)
+	}), read)
 	run.permissions, run.refusal, task.Spec.Arguments = j.Permissions, j.Refusal, j.Args
 	if run.refusal == nil {
 		run.refusal = ss.admission.RateLimited(ctx, run.owner.Session, run.owner.Agent, target)
@@ -130,7 +131,7 @@ func (ss *Schedules) failScheduled(tx store.Tx, run *Run) error {
 	}
 	row := perdure.Call{Key: task.LedgerKey(), Task: task.ID, Tool: task.Tool, Args: task.Spec.Arguments,
 		Class: task.Class}
-	u := ss.tasks.Judge(task, row, *run.refusal, dispatch.End{}).Update
+	u := ss.tasks.Judge(taskrun.Claimed{Task: task, Row: row, Owner: run.owner}, *run.refusal, dispatch.End{}).Update
 	u.Attempt = 1
 	_, err := ss.records.Update(tx, task, u)
 	return err

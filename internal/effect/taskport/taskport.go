@@ -76,14 +76,14 @@ func (p *Port) Spawn(ctx context.Context, s tool.SpawnRequest) (tool.SpawnResult
 		Lane: perdure.Background, StallMS: p.ports.toolset.StallFor(spec).Milliseconds(),
 		Spec: perdure.TaskSpec{Tool: s.Tool, Arguments: s.Args,
 			Reattachable: spec.Class.Repeatable(), SignalOnCompletion: s.NotifyEnd},
-		Delivery: perdure.ToLoop, Wake: perdure.WakeContinue,
+		Delivery: perdure.ToLoop, Wake: perdure.WakeContinue, Metadata: p.Owner.Request,
 	}
 	if !s.NotifyEnd {
 		task.Delivery, task.Wake = perdure.Manual, perdure.WakeNone
 	}
 	// The target tool is judged as itself, before anything runs in the background.
-	j := p.ports.admission.Judge(ctx, p.Owner.Agent, target, tool.Call{Session: p.Owner.Session, Turn: p.Turn, ID: p.Call,
-		Tool: s.Tool, Args: s.Args, Class: spec.Class}, p.Read)
+	j := p.ports.admission.Judge(ctx, p.Owner.Agent, target, p.Owner.Calls(tool.Call{Session: p.Owner.Session, Turn: p.Turn,
+		ID: p.Call, Tool: s.Tool, Args: s.Args, Class: spec.Class}), p.Read)
 	if j.Refusal != nil {
 		return tool.SpawnResult{}, &tool.Denied{Result: *j.Refusal}
 	}

@@ -60,6 +60,7 @@ func (rs *Records) SpawnIn(tx store.Tx, o Request, task perdure.Task) (tool.Spaw
 			return tool.SpawnResult{}, perdure.Call{}, err
 		}
 	}
+	task.Narration = rs.narration(o.Owner, task)
 	if len(o.Permissions) > 0 {
 		if err := rs.Reserve(tx, o.Owner, task); err != nil {
 			return tool.SpawnResult{}, perdure.Call{}, err

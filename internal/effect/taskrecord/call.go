@@ -32,7 +32,8 @@ func (rs *Records) OfCall(c Call) perdure.Task {
 		Spec: perdure.TaskSpec{Tool: c.Row.Tool, Arguments: c.Row.Args,
 			Reattachable: c.Row.Class.Repeatable(), SignalOnCompletion: true},
 	}
-	task.StallMS = rs.toolset.StallOf(c.Row.Tool).Milliseconds()
+	task.StallMS, task.Metadata = rs.toolset.StallOf(c.Row.Tool).Milliseconds(), c.Owner.Request
+	task.Narration = rs.narration(c.Owner, task)
 	if t, ok := rs.toolset.Find(c.Row.Tool); ok {
 		task.Kind = KindOf(t)
 	}
@@ -40,6 +41,18 @@ func (rs *Records) OfCall(c Call) perdure.Task {
 		task.Wake = perdure.WakeNotify
 	}
 	return Request{Owner: c.Owner, At: c.At, Task: task}.WithIDs(c.Secret)
+}
+
+// narration returns the sentence that describes a task to people while it runs; empty if its tool
+// has none of its own.
+func (rs *Records) narration(owner *core.Owner, t perdure.Task) string {
+	target, ok := rs.toolset.Find(t.Tool)
+	if !ok || owner == nil {
+		return ""
+	}
+	call := owner.Calls(tool.Call{Session: t.Session, Turn: t.Turn, ID: t.LedgerKey().Call, Task: t.ID, Tool: t.Tool,
+		Args: t.Spec.Arguments, Class: t.Class})
+	return tool.Sentence(target, call, tool.PhaseStarted, call.For.Locale)
 }
 
 // Placeholder returns the result that a detached call gets at once. The real result follows as a

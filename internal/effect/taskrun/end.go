@@ -41,7 +41,7 @@ func (ts *Tasks) End(ctx context.Context, t perdure.Task, row perdure.Call, v Ve
 				return
 			}
 			ts.core.Log.Error("task result refused by the store", "task", t.ID, "error", err)
-			v = ts.Judge(t, row, tool.Internal(err), v.ended)
+			v = ts.Judge(Claimed{Task: t, Row: row}, tool.Internal(err), v.ended)
 			v.replacement, v.separateArtifacts = true, true
 		}
 		ts.core.Log.Warn("task end retried", "task", t.ID, "error", err)
@@ -96,15 +96,22 @@ func (v *Verdict) fail(kind perdure.ErrorKind, full string) {
 	v.body = ResultContent(prettyJSON(map[string]string{"status": "failed", "error": full}))
 }
 
-// Judge derives the record of an attempt from how it ended.
-func (ts *Tasks) Judge(t perdure.Task, row perdure.Call, r tool.Result, end dispatch.End) Verdict {
+// Judge derives the record of an attempt from how it ended. Without an owner, hooks do not learn for
+// whom the task ran.
+func (ts *Tasks) Judge(c Claimed, r tool.Result, end dispatch.End) Verdict {
+	t, row := c.Task, c.Row
 	stopped := end.DidNotStop || end.Cause != "" && !r.IsSuccess() && dispatch.OnlyReportsCause(r)
 	if stopped {
 		r = core.CauseResult(end.Cause, row)
 	}
-	r, withheld := ts.core.Gate().After(context.Background(), core.ToolCall(row, t.DeadlineAt), r)
+	call := core.ToolCall(row, t.DeadlineAt)
+	if c.Owner != nil {
+		call = c.Owner.Calls(call)
+	}
+	r, withheld := ts.core.Gate().After(context.Background(), call, r)
 	record := ts.environment.FullRecord(row, r)
 	v := Verdict{result: record, limit: ts.core.Limits.ResultBytes, raw: r.Raw, code: r.ExitCode, ended: end}
+	v.Update.Narration = ts.environment.Narration(call, record, r.RevealsSecret)
 	if withheld {
 		text := "[output withheld by tool policy]"
 		v.raw = &text

@@ -135,7 +135,7 @@ func (r *taskRun) end(end dispatch.End) {
 	if core.LeftForRestart(end) || end.Cause == perdure.CauseSuperseded || r.tasks.EndsWithChild(r.task) {
 		return // left for the next start, owned by another worker, or ended by the subagent's own session
 	}
-	v := r.tasks.Judge(r.task, r.row, end.Result, end)
+	v := r.tasks.Judge(Claimed{Task: r.task, Row: r.row, Owner: r.caller.Owner}, end.Result, end)
 	v.noOutput = !end.DidNotStop && r.sink.noOutput()
 	r.tasks.End(context.Background(), r.task, r.row, v)
 }
@@ -155,13 +155,13 @@ func (ts *Tasks) Run(c Claimed, start Start) {
 		ts.core.Log.Error("task not startable", "task", c.Task.ID, "tool", c.Task.Tool, "session", c.Task.Session)
 		ts.core.Group.Go(func() {
 			ts.End(context.Background(), c.Task, c.Row,
-				ts.Judge(c.Task, c.Row, tool.Internal(perdure.NotFound), dispatch.End{}))
+				ts.Judge(c, tool.Internal(perdure.NotFound), dispatch.End{}))
 		})
 		return
 	}
-	if c.Task.Trace != c.Owner.Trace { // what it starts belongs to the same trace
-		traced := *c.Owner
-		traced.Trace, c.Owner = c.Task.Trace, &traced
+	if c.Task.Trace != c.Owner.Trace || len(c.Task.Metadata) > 0 {
+		own := *c.Owner // what the task starts belongs to the same trace and request
+		own.Trace, own.Request, c.Owner = c.Task.Trace, c.Task.Metadata, &own
 	}
 	run := &taskRun{tasks: ts, task: c.Task, row: c.Row, start: start, target: target}
 	run.caller = environment.Caller{Owner: c.Owner, At: c.Owner.Created, Turn: c.Row.Turn, Call: c.Row.Key.Call, Read: true}

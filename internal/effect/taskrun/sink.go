@@ -13,13 +13,40 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// ToolOutput is the frame that carries a piece of output.
+// ToolOutput is the frame that carries a piece of output. Offset and Bytes are its place in the
+// output of all streams, which for a task is its log; for missing output they are those of the gap.
+// A character that a piece cuts in two is in the Delta of the next one.
 type ToolOutput struct {
 	CallID perdure.CallID `json:"call_id,omitempty"`
 	TaskID perdure.TaskID `json:"task_id,omitempty"`
 	Name   string         `json:"name"`
 	Stream string         `json:"stream"`
+	Offset int64          `json:"offset"`
+	Bytes  int64          `json:"bytes"`
 	Delta  string         `json:"delta"`
+}
+
+// LiveFrame is the type of a frame that holds a TaskLive.
+const LiveFrame = "task.live"
+
+// TaskLive is the frame that shows how far a task is, after the values were written to its row.
+type TaskLive struct {
+	TaskID   perdure.TaskID    `json:"task_id"`
+	CallID   perdure.CallID    `json:"call_id,omitempty"`
+	Name     string            `json:"name"`
+	Attempt  int               `json:"attempt"`
+	Detail   string            `json:"state_detail,omitempty"`
+	Progress *perdure.Progress `json:"progress,omitempty"`
+	LogBytes int64             `json:"log_bytes"`
+}
+
+// ProgressOf returns progress as a tool reports it with numbers. A total of 0 is unknown.
+func ProgressOf(current, total float64, label string) perdure.Progress {
+	p := perdure.Progress{Current: &current, Label: label}
+	if total != 0 {
+		p.Total = &total
+	}
+	return p
 }
 
 const (
@@ -51,6 +78,7 @@ type Sink struct {
 	failed  bool                // guarded by mu; the last flush could not write
 	output  []segment           // guarded by mu
 	skip    int64               // guarded by mu; size of the gap before the next output
+	offset  int64               // guarded by mu; bytes of output so far, gaps and earlier attempts included
 	size    int                 // guarded by mu; bytes in output
 	tail    lineLog             // guarded by mu; the end of the output, for people
 	frames  Characters          // guarded by mu; of the output that is published
@@ -63,6 +91,7 @@ type Sink struct {
 // init initialises a sink as NewSink does. It is called once, before any other method.
 func (s *Sink) init(tasks *Tasks, t *perdure.Task, logged int64) {
 	s.tasks, s.task, s.logged, s.end, s.flushed.L = tasks, t, logged, logged, &s.mu
+	s.offset = logged
 	s.tail.keepChars = tailChars
 }
 
@@ -183,6 +212,7 @@ func (s *Sink) write(w pendingWrite) error {
 	defer cancel()
 	canceled := false
 	var end int64
+	var now perdure.Task
 	err := s.tasks.core.Work.InTx(ctx, func(tx store.Tx) error {
 		var update perdure.TaskUpdate
 		if w.update != nil {
@@ -206,13 +236,19 @@ func (s *Sink) write(w pendingWrite) error {
 		if err == nil && change.Answer == perdure.UpdateLost {
 			err = perdure.Lost
 		}
-		canceled = change.CancelRequested
+		canceled, now = change.CancelRequested, change.Task
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("write output of task %s: %w", s.task.ID, err)
 	}
 	s.end = end
+	if w.update != nil && now.State.Live() {
+		s.tasks.core.Store.Publish(store.Frame{Session: s.task.Session, Type: LiveFrame, Data: TaskLive{
+			TaskID: now.ID, CallID: now.Call, Name: now.Tool, Attempt: now.Attempt, Detail: now.StateDetail,
+			Progress: now.Progress, LogBytes: now.LogBytes,
+		}})
+	}
 	if canceled { // work that writes often needs no separate check for cancels
 		s.mu.Lock()
 		s.cause = perdure.CauseCanceled
@@ -260,11 +296,18 @@ func (s *Sink) Status(text string) perdure.Cause {
 
 // Progress sets how far the work is.
 func (s *Sink) Progress(current, total float64, label string) perdure.Cause {
-	p := &perdure.Progress{Current: &current, Label: label}
-	if total > 0 {
-		p.Total = &total
+	return s.ReportProgress(ProgressOf(current, total, label))
+}
+
+// ReportProgress sets how far the work is. Progress that is not a number is no progress.
+func (s *Sink) ReportProgress(p perdure.Progress) perdure.Cause {
+	if !p.Finite() {
+		return s.Heartbeat()
 	}
-	return s.updateRow(func(u *perdure.TaskUpdate) { u.Progress = p })
+	if p.Total != nil && *p.Total <= 0 {
+		p.Total = nil
+	}
+	return s.updateRow(func(u *perdure.TaskUpdate) { u.Progress = &p })
 }
 
 // Output publishes output to live watchers and writes it to the log. It blocks while too much
@@ -274,14 +317,15 @@ func (s *Sink) Output(stream string, delta []byte) perdure.Cause {
 		return ""
 	}
 	s.mu.Lock()
-	text := s.frames.Whole(stream, delta)
+	text, offset := s.frames.Whole(stream, delta), s.offset
+	s.offset += int64(len(delta))
 	s.mu.Unlock()
 	if text != "" {
 		s.tasks.core.Store.Publish(store.Frame{Session: s.task.Session, Type: "tool.output.delta", Data: ToolOutput{
-			TaskID: s.task.ID, Name: s.task.Tool, Stream: stream, Delta: text,
+			TaskID: s.task.ID, Name: s.task.Tool, Stream: stream, Offset: offset, Bytes: int64(len(delta)), Delta: text,
 		}})
 	}
-	return s.AppendOutput(stream, delta)
+	return s.enqueue(stream, delta)
 }
 
 // ContinueFrames makes the next frame continue those that a foreground call has published.
@@ -293,6 +337,13 @@ func (s *Sink) ContinueFrames(published Characters) {
 
 // AppendOutput is Output without the frame.
 func (s *Sink) AppendOutput(stream string, delta []byte) perdure.Cause {
+	s.mu.Lock()
+	s.offset += int64(len(delta))
+	s.mu.Unlock()
+	return s.enqueue(stream, delta)
+}
+
+func (s *Sink) enqueue(stream string, delta []byte) perdure.Cause {
 	s.tasks.records.Touch(s.task.ID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -318,8 +369,11 @@ func (s *Sink) AppendOutput(stream string, delta []byte) perdure.Cause {
 
 // Skip adds a gap to the log, before the next output.
 func (s *Sink) Skip(n int64) perdure.Cause {
+	s.mu.Lock()
+	offset := s.offset
+	s.mu.Unlock()
 	s.tasks.core.Store.Publish(store.Frame{Session: s.task.Session, Type: "tool.output.delta", Data: ToolOutput{
-		TaskID: s.task.ID, Name: s.task.Tool, Stream: "system", Delta: OmittedText(n),
+		TaskID: s.task.ID, Name: s.task.Tool, Stream: "system", Offset: offset, Bytes: max(n, 0), Delta: OmittedText(n),
 	}})
 	return s.AddGap(n)
 }
@@ -329,6 +383,7 @@ func (s *Sink) AddGap(n int64) perdure.Cause {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.skip += max(n, 0)
+	s.offset += max(n, 0)
 	return s.cause
 }
 

@@ -139,7 +139,7 @@ func (ts *Tasks) resumeTask(ctx context.Context, c Claimed, how perdure.TakeOver
 		ts.Starting.Drop(c.Task.ID)
 		ts.core.Group.Go(func() {
 			ts.End(context.WithoutCancel(ctx), c.Task, c.Row,
-				ts.Judge(c.Task, c.Row, refusedTakeOver(c.Task, refused), dispatch.End{}))
+				ts.Judge(c, refusedTakeOver(c.Task, refused), dispatch.End{}))
 		})
 	} else {
 		ts.continueTask(ctx, c, how)
@@ -271,16 +271,16 @@ func (ts *Tasks) continueTask(ctx context.Context, c Claimed, how perdure.TakeOv
 	ts.Starting.Drop(task.ID)
 	switch how {
 	case perdure.TakeOverStop, perdure.TakeOverTimeout:
-		ts.core.Group.Go(func() { ts.stopTask(context.WithoutCancel(ctx), task, row, how) })
+		ts.core.Group.Go(func() { ts.stopTask(context.WithoutCancel(ctx), c, how) })
 	case perdure.TakeOverGiveUp:
 		gone := tool.Error("worker heartbeat stopped")
 		gone.ErrorKind = perdure.ErrorOrphaned
-		v := ts.Judge(task, row, gone, dispatch.End{})
+		v := ts.Judge(c, gone, dispatch.End{})
 		v.Update.Detail = fmt.Sprintf("gave up after %d executions", row.Executions)
 		ts.core.Group.Go(func() { ts.End(context.WithoutCancel(ctx), task, row, v) })
 	default:
 		ts.core.Group.Go(func() {
-			ts.End(context.WithoutCancel(ctx), task, row, ts.Judge(task, row, core.UnknownResult(), dispatch.End{}))
+			ts.End(context.WithoutCancel(ctx), task, row, ts.Judge(c, core.UnknownResult(), dispatch.End{}))
 		})
 	}
 }
@@ -301,7 +301,8 @@ func startOf(how perdure.TakeOver) (start Start, runs bool) {
 }
 
 // stopTask stops what a dead attempt left running, and ends the task.
-func (ts *Tasks) stopTask(ctx context.Context, task perdure.Task, row perdure.Call, how perdure.TakeOver) {
+func (ts *Tasks) stopTask(ctx context.Context, c Claimed, how perdure.TakeOver) {
+	task, row := c.Task, c.Row
 	end := dispatch.End{Cause: perdure.CauseCanceled, SignalledAt: time.Now()}
 	if how == perdure.TakeOverTimeout {
 		end.Cause = perdure.CauseDeadline
@@ -316,7 +317,7 @@ func (ts *Tasks) stopTask(ctx context.Context, task perdure.Task, row perdure.Ca
 		}
 	}
 	end.ReturnedAt = time.Now()
-	v := ts.Judge(task, row, core.CauseResult(end.Cause, row), end)
+	v := ts.Judge(c, core.CauseResult(end.Cause, row), end)
 	if how == perdure.TakeOverStop && !end.DidNotStop && !task.Class.Repeatable() {
 		v.Update.Detail = "effects before the cancel are unknown"
 	}

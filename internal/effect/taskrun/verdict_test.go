@@ -47,7 +47,7 @@ func TestVerdict(t *testing.T) {
 			t.Parallel()
 			e, _ := bed(t, nil)
 
-			v := e.Judge(perdure.Task{}, perdure.Call{Tool: "x"}, c.result, c.end)
+			v := e.Judge(Claimed{Row: perdure.Call{Tool: "x"}}, c.result, c.end)
 
 			if v.Update.State != c.state || !strings.Contains(string(v.body.Text), c.body) ||
 				strings.Contains(string(v.body.Text), "secret") {
@@ -72,7 +72,7 @@ func TestCancelCauseIsTyped(t *testing.T) {
 		"tool error with the word": tool.Error("canceled"),
 		"internal with the word":   tool.Internal(errors.New("canceled")),
 	} {
-		if v := e.Judge(perdure.Task{}, perdure.Call{}, r, end); v.Update.State != perdure.TaskFailed {
+		if v := e.Judge(Claimed{}, r, end); v.Update.State != perdure.TaskFailed {
 			t.Errorf("%s: got %s, want failed", text, v.Update.State)
 		}
 	}
@@ -80,11 +80,11 @@ func TestCancelCauseIsTyped(t *testing.T) {
 		"our cause":         tool.Internal(perdure.CauseCanceled),
 		"our cause wrapped": tool.Internal(errors.Join(errors.New("while reading"), perdure.CauseCanceled)),
 	} {
-		if v := e.Judge(perdure.Task{}, perdure.Call{}, r, end); v.Update.State != perdure.TaskCanceled {
+		if v := e.Judge(Claimed{}, r, end); v.Update.State != perdure.TaskCanceled {
 			t.Errorf("%s: got %s, want canceled", text, v.Update.State)
 		}
 	}
-	if v := e.Judge(perdure.Task{}, perdure.Call{}, tool.Internal(perdure.CauseCanceled),
+	if v := e.Judge(Claimed{}, tool.Internal(perdure.CauseCanceled),
 		dispatch.End{}); v.Update.State != perdure.TaskFailed {
 		t.Errorf("nobody asked for it: got %s, want failed", v.Update.State)
 	}
