@@ -87,8 +87,8 @@ func stoppedBeforeStart(cause perdure.Cause) tool.Result {
 	return r
 }
 
-// callFor returns the call of a launch. The tool, hooks and the routing policy learn the metadata of
-// the request, unless the call says itself for whom it is made.
+// callFor returns the call of a launch. The tool, hooks and the routing policy learn the metadata
+// of the request, unless the call says itself for whom it is made.
 func callFor(l Launch) tool.Call {
 	call := l.Call
 	if call.For == nil && len(l.Metadata) > 0 {

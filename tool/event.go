@@ -21,12 +21,12 @@ const (
 // Followers and webhooks get them; the model does not.
 type Events interface {
 	// Emit records an event of the type x.TOOL.NAME, which is durable when Emit returns. name is
-	// words of a-z, 0-9, _ and -, joined with dots; data encodes as JSON. Secrets are masked. A call
-	// that runs again after a crash emits again.
+	// words of a-z, 0-9, _ and -, joined with dots; data encodes as JSON. Secrets are masked. A
+	// call that runs again after a crash emits again.
 	//
 	// Invalid: the name, or data that cannot be encoded or is larger than MaxEventBytes. Limit: the
-	// execution has emitted MaxEventsOfCall events. Lost: the call has ended, or another worker owns
-	// it. After any other error the event may or may not be recorded. Safe for concurrent use.
+	// execution has emitted MaxEventsOfCall events. Lost: the call has ended, or another worker
+	// owns it. After any other error the event may or may not be recorded. Safe for concurrent use.
 	Emit(ctx context.Context, name string, data any) error
 }
 

@@ -34,8 +34,8 @@ type Result struct {
 	ExitCode  *int              // of a command, for the record
 	Refused   bool              // the tool was not entered
 	Untrusted bool              // it contains outside content; the runtime sets it for tools that are not Trusted
-	// Metadata is for programs that read the event, the record of the call or the API. The model does
-	// not read it. It encodes as JSON, of at most [perdure.MaxResultMetadataBytes].
+	// Metadata is for programs that read the event, the record of the call or the API. The model
+	// does not read it. It encodes as JSON, of at most [perdure.MaxResultMetadataBytes].
 	Metadata map[string]any
 	// it shows a secret intentionally and is not masked; only with a granted [ReadSecret]
 	RevealsSecret bool

@@ -234,8 +234,8 @@ func (c *callers) permit(_ context.Context, call tool.Call, _ perdure.Permission
 	return perdure.Undecided, "", nil
 }
 
-// TestCaller: hooks, policies and tools learn for whom a call is made, in every lane: the agent, its
-// model and locale, labels, org and user, and the metadata of the request.
+// TestCaller: hooks, policies and tools learn for whom a call is made, in every lane: the agent,
+// its model and locale, labels, org and user, and the metadata of the request.
 func TestCaller(t *testing.T) {
 	t.Parallel()
 	for lane, metadata := range map[string]map[string]string{

@@ -196,7 +196,10 @@ func TestSendKeepsWhatItCannotCarry(t *testing.T) {
 			reply(w, 202, "{}")
 		})
 		for _, change := range []func(*perdure.Message){
-			func(m *perdure.Message) { m.Metadata = map[string]string{"a": "b"} }, func(m *perdure.Message) { m.Thinking = "x" },
+			func(m *perdure.Message) {
+				m.Metadata = map[string]string{"a": strings.Repeat("b", perdure.MaxMessageMetadataBytes)}
+			},
+			func(m *perdure.Message) { m.Thinking = "x" },
 			func(m *perdure.Message) { m.Signature = "x" }, func(m *perdure.Message) { m.Interrupted = true }, func(m *perdure.Message) { m.Role = perdure.RoleAgent },
 		} {
 			m := perdure.Text("x")

@@ -79,6 +79,11 @@ func Reindex() tool.Background {
 		Name:        "reindex_notes",
 		Description: "Reads all notes again. Takes a while: start it in the background.",
 		Class:       perdure.Idempotent,
+		Narration: tool.Narration{
+			Started:   "Reading the notes below {folder}",
+			Completed: "Read the notes below {folder}[: {result.notes} found]",
+			Failed:    "Could not read the notes below {folder}", // the error is added
+		},
 	}, func(ctx context.Context, in reindexIn, env tool.Env) (reindexOut, error) {
 		if env.Files == nil {
 			return reindexOut{}, tool.Errorf("%s", tool.Missing("Session file store", "reindex_notes requires the files of a session.").Text)
@@ -91,7 +96,8 @@ func Reindex() tool.Background {
 			if ctx.Err() != nil {
 				return reindexOut{}, context.Cause(ctx)
 			}
-			env.Sink.Progress(float64(i+1), float64(len(files)), "notes")
+			done, all := float64(i+1), float64(len(files))
+			tool.ReportProgress(env.Sink, perdure.Progress{Current: &done, Total: &all, Unit: "notes", Label: file.Name})
 			env.Sink.Output("stdout", fmt.Appendln(nil, file.Path))
 		}
 		return reindexOut{Notes: len(files)}, nil
@@ -142,6 +148,9 @@ func signNotes(ctx context.Context, in reindexIn, env tool.Env) (reindexOut, err
 		fmt.Fprintf(&signed, "%x %s\n", mac.Sum(nil), note.Path)
 	}
 	_, err = env.Files.Write(ctx, tool.FileWrite{Path: signatures, Content: []byte(signed.String())})
+	if err == nil && env.Events != nil { // an event of the type x.sign_notes.signed
+		err = env.Events.Emit(ctx, "signed", map[string]int{"notes": len(notes)})
+	}
 	return reindexOut{Notes: len(notes)}, err
 }
 

@@ -64,6 +64,12 @@ func TestSignNotes(t *testing.T) {
 		said, ok := e.Fact.(perdure.OutputCompleted)
 		return ok && strings.Contains(said.Message.Text(), fmt.Sprintf("%x /tea", mac.Sum(nil)))
 	})
+	reported := slices.ContainsFunc(events, func(e perdure.Event) bool {
+		return e.Type() == "x.sign_notes.signed" && e.Task == tasks[0].ID
+	})
+	if !reported {
+		t.Errorf("the tool's own event is not in the journal: %+v", events)
+	}
 	if err != nil || !signed {
 		t.Errorf("the signature of /tea was not read: %v\n%+v", err, events)
 	}

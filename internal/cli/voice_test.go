@@ -145,7 +145,7 @@ func TestVoiceTells(t *testing.T) {
 	h.happens(perdure.ToolTakenOver{Name: "label", How: perdure.TakeOverRunAgain, Executions: 2})
 
 	want := `▸ task_1 bash running: Build[31m
-… task_1 bash 3/8 compiling
+… task_1 bash 3/8 · compiling
 ↻ task_1 taken over: its running process was adopted, attempt 2
 ✗ task_1 bash failed: exit 2
 ↩ task_1 delivered into the conversation

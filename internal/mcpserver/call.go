@@ -82,6 +82,25 @@ type trackedCall struct {
 	progress any // the token for progress notifications; nil: the client wants none
 }
 
+// metadataOf returns the metadata that a client gives a call, for the tool, hooks and policies.
+func metadataOf(meta mcp.Meta) (metadata map[string]string, err error) {
+	given, ok := meta[metaRequest]
+	if !ok {
+		return nil, nil
+	}
+	fields, ok := given.(map[string]any)
+	metadata = make(map[string]string, len(fields))
+	for key, value := range fields {
+		text, isText := value.(string)
+		metadata[key], ok = text, ok && isText
+	}
+	if n := perdure.MetadataBytes(metadata); !ok || n > perdure.MaxMessageMetadataBytes {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf(
+			"%s must be an object of strings, of at most %d bytes", metaRequest, perdure.MaxMessageMetadataBytes)}
+	}
+	return metadata, nil
+}
+
 // start commits the call, or finds the earlier call that it repeats (M4).
 func (s *Server) start(ctx context.Context, p peer, x exposed, params *mcp.CallToolParamsRaw, args json.RawMessage) (trackedCall, error) {
 	session, err := s.session(ctx, p.Principal)
@@ -89,6 +108,9 @@ func (s *Server) start(ctx context.Context, p peer, x exposed, params *mcp.CallT
 		return trackedCall{}, err
 	}
 	order := engine.HostCallRequest{Session: session, Tool: x.Name, Args: args}
+	if order.Metadata, err = metadataOf(params.Meta); err != nil {
+		return trackedCall{}, err
+	}
 	if key, ok := params.Meta[metaKey]; ok {
 		text, ok := key.(string)
 		if !ok || text == "" || len(text) > 255 {

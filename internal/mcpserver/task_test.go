@@ -570,3 +570,19 @@ func TestS15Origin(t *testing.T) {
 		t.Errorf("without a token: got %d", resp.StatusCode)
 	}
 }
+
+// TestRequestMetadata: what a client says about a call is kept with its task; anything else than an
+// object of strings is refused.
+func TestRequestMetadata(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, mcpserver.Config{})
+	with := func(metadata any) object { return object{"io.github.perdure/metadata": metadata} }
+	made := r.call(withTasks, "charge", text, with(object{"ticket": "42"}))["taskId"]
+	r.until(withTasks, made.(string), "completed")
+	if tasks := r.all(); len(tasks) != 1 || tasks[0].Metadata["ticket"] != "42" {
+		t.Errorf("the tasks are %+v", tasks)
+	}
+	for _, bad := range []any{"text", []any{"a"}, object{"a": 1}, object{"a": strings.Repeat("x", perdure.MaxMessageMetadataBytes)}} {
+		r.refused(withTasks, "tools/call", object{"name": "charge", "arguments": text, "_meta": with(bad)}, refusal{0, -32602})
+	}
+}

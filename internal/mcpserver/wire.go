@@ -23,6 +23,8 @@ const (
 	metaRelated   = "io.modelcontextprotocol/related-task"
 	metaKey       = "io.github.perdure/key"  // a client's own idempotency key of a call (M4)
 	metaCall      = "io.github.perdure/call" // the call to which a result belongs
+	// what tools, hooks and policies learn about a call: an object of strings
+	metaRequest = "io.github.perdure/metadata"
 	// Internal, from front to middleware: the task parameter of 2025-11-25.
 	metaTask  = "io.github.perdure/task"
 	metaTrace = "traceparent" // the span of a request (SEP-414)

@@ -158,6 +158,7 @@ func cloneCall(c perdure.Call) perdure.Call {
 	if c.Result != nil {
 		r := *c.Result
 		r.Result, r.Images, r.ReadTasks = clone(r.Result), slices.Clone(r.Images), slices.Clone(r.ReadTasks)
+		r.Metadata = clone(r.Metadata)
 		c.Result = &r
 	}
 	return c

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/perdure/perdure"
@@ -138,7 +139,7 @@ func cloneTask(t perdure.Task) perdure.Task {
 	if t.InputRequest = pointerTo(t.InputRequest); t.InputRequest != nil {
 		t.InputRequest.Expected = clone(t.InputRequest.Expected)
 	}
-	t.Artifacts = slices.Clone(t.Artifacts)
+	t.Artifacts, t.Metadata = slices.Clone(t.Artifacts), maps.Clone(t.Metadata)
 	t.Error = pointerTo(t.Error)
 	t.Links.Resources = slices.Clone(t.Links.Resources)
 	return t

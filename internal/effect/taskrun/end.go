@@ -96,8 +96,8 @@ func (v *Verdict) fail(kind perdure.ErrorKind, full string) {
 	v.body = ResultContent(prettyJSON(map[string]string{"status": "failed", "error": full}))
 }
 
-// Judge derives the record of an attempt from how it ended. Without an owner, hooks do not learn for
-// whom the task ran.
+// Judge derives the record of an attempt from how it ended. Without an owner, hooks do not learn
+// for whom the task ran.
 func (ts *Tasks) Judge(c Claimed, r tool.Result, end dispatch.End) Verdict {
 	t, row := c.Task, c.Row
 	stopped := end.DidNotStop || end.Cause != "" && !r.IsSuccess() && dispatch.OnlyReportsCause(r)
