@@ -110,10 +110,10 @@ func (c *eventTail) Run(ctx context.Context, a *app) error {
 			if c.Live && !unattended(ctx, eng) {
 				err := eng.Follow(ctx, s.ID, after, func(f engine.Frame) error {
 					if f.Event == nil {
-						return a.frame(f, c.Output)
+						return eventText{a}.frame(f, c.Output)
 					}
 					after = f.Event.Seq
-					return a.event(*f.Event, c.Output)
+					return eventText{a}.event(*f.Event, c.Output)
 				})
 				return false, err
 			}
@@ -190,7 +190,7 @@ func (a eventText) event(e perdure.Event, form string) error {
 }
 
 // frame prints a live update as a line of text or of JSON. It has no sequence number.
-func (a *app) frame(f engine.Frame, form string) error {
+func (a eventText) frame(f engine.Frame, form string) error {
 	if form != "text" {
 		text, err := json.Marshal(struct {
 			Type string          `json:"type"`
