@@ -109,7 +109,8 @@ func leak() tool.Tool {
 		Name string `json:"name"`
 		Kind int    `json:"kind"`
 	}
-	spec := tool.Spec{Name: "leak", Description: "Tells a secret.", Class: perdure.Idempotent, NeedsEnv: true}
+	spec := tool.Spec{Name: "leak", Description: "Tells a secret.", Class: perdure.Idempotent, NeedsEnv: true, Narration: tool.Narration{
+		Started: "Leaking {name}", Completed: "Leaked {name}[: {result.text}]", Failed: "Could not leak {name}"}}
 	return tool.NewBackground(spec, func(ctx context.Context, in in, env tool.Env) (tool.Result, error) {
 		value, err := env.Secrets.Reveal(ctx, in.Name)
 		if err != nil {
@@ -121,17 +122,22 @@ func leak() tool.Tool {
 		}
 		env.Sink.Status("with " + value)
 		env.Sink.Progress(1, 2, value)
+		tool.ReportProgress(env.Sink, perdure.Progress{Unit: value, Label: all})
+		if err := env.Events.Emit(ctx, "leaked", map[string]any{value: all}); err != nil {
+			return tool.Result{}, err
+		}
+		told := map[string]any{"text": all, value: 1}
 		switch in.Kind % 5 {
 		case 0:
-			return tool.Failf("refused: %s", all), nil
+			return tool.Failf("refused: %s", all).WithMetadata(told), nil
 		case 1:
 			return tool.Internal(errors.New(all)), nil
 		case 2:
-			return tool.Success(map[string]any{"text": all, value: 1}).WithRaw(strings.Repeat(all+"\n", 20)), nil
+			return tool.Success(map[string]any{"text": all, value: 1}).WithRaw(strings.Repeat(all+"\n", 20)).WithMetadata(told), nil
 		case 3:
 			panic(all)
 		}
-		return tool.Success(all), nil
+		return tool.Success(all).WithMetadata(told), nil
 	})
 }
 
