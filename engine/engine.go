@@ -413,4 +413,21 @@ type Tool struct {
 	SoftBudget time.Duration   `json:"soft_budget_ns"` // -1: never
 	Deadline   time.Duration   `json:"deadline_ns"`
 	Parameters json.RawMessage `json:"input_schema"`
+	// Hints say what its calls do. nil: they come from a server of a version without them.
+	Hints *ToolHints `json:"hints,omitempty"`
+}
+
+// ToolHints are advice about what the calls of a tool do. The first four follow from the tool's own
+// hints, its effect class and, where neither says it, the worse case. All bind nobody: the effect
+// class and the policy do.
+type ToolHints struct {
+	ReadOnly        bool `json:"readonly" doc:"A call changes nothing."`
+	Destructive     bool `json:"destructive" doc:"A call may remove or replace something."`
+	Idempotent      bool `json:"idempotent" doc:"Another call with the same arguments changes nothing more."`
+	OpenWorld       bool `json:"open_world" doc:"A call may reach things outside the session."`
+	RequiresSecrets bool `json:"requires_secrets,omitempty" doc:"It works with secrets."`
+	LongRunning     bool `json:"long_running,omitempty" doc:"A call may take long."`
+	CPUBound        bool `json:"cpu_bound,omitempty" doc:"A call uses the processor all the time."`
+	PersistOutput   bool `json:"persist_output,omitempty" doc:"Its results may be long. Any long result is stored as a file."`
+	Payment         bool `json:"payment,omitempty" doc:"A call may pay."`
 }

@@ -24,10 +24,11 @@ type OutboundRateLimiter interface {
 }
 
 // IsOutgoing reports whether calls of a tool count as outgoing: its hint open_world says so, or it
-// is a foreign tool that does not deny it. A client-side tool goes out from the client instead.
+// is a foreign tool that does not deny it. A client-side tool goes out from the client instead, and
+// a tool of the session only, such as spawn_background, is not outgoing itself: its target is.
 func IsOutgoing(t Tool) bool {
 	spec := t.Spec()
-	if spec.Policy == PolicyClientSide {
+	if spec.Policy == PolicyClientSide || spec.SessionOnly {
 		return false
 	}
 	if spec.Hints.OpenWorld != nil {

@@ -45,23 +45,39 @@ const (
 	DeferAlways    Deferrable = "always"
 )
 
-// Hints are advice. Only policy, effect class and concurrency class bind the runtime, except where
-// a field says otherwise. A nil flag means unknown, and the runtime then assumes the worse case.
+// Hints are advice to people and programs. Only policy, effect class and concurrency class bind
+// the runtime, except where a field says what the runtime does. A nil flag means unknown; see
+// [AnnotationsOf] for what is assumed then.
 type Hints struct {
-	ReadOnly           *bool          `json:"readonly,omitempty"`
-	Destructive        *bool          `json:"destructive,omitempty"`
-	Idempotent         *bool          `json:"idempotent,omitempty"`
-	OpenWorld          *bool          `json:"open_world,omitempty"`
-	RequiresSecrets    *bool          `json:"requires_secrets,omitempty"`
-	LongRunning        *bool          `json:"long_running,omitempty"`
-	SupportsBackground *bool          `json:"supports_background,omitempty"` // derived, except for foreign definitions
-	CPUBound           *bool          `json:"cpu_bound,omitempty"`
-	PersistOutput      *bool          `json:"persist_output,omitempty"`
-	Payment            *bool          `json:"payment,omitempty"` // its calls may pay; requires at_most_once
-	NarrationNoun      string         `json:"narration_noun,omitempty"`
-	CapabilityID       string         `json:"capability_id,omitempty"`
-	CapabilityName     string         `json:"capability_name,omitempty"`
-	Metadata           map[string]any `json:"metadata,omitempty"` // of the host; never sent to a model
+	// ReadOnly, Destructive and Idempotent are advice: a call changes nothing; a call may remove or
+	// replace something; another call with the same arguments changes nothing more. The last one is
+	// stricter than the effect class idempotent, which is about one call that runs twice.
+	ReadOnly    *bool `json:"readonly,omitempty"`
+	Destructive *bool `json:"destructive,omitempty"`
+	Idempotent  *bool `json:"idempotent,omitempty"`
+	// OpenWorld: a call may reach things outside the session. Such calls count against the limit of
+	// outbound calls ([IsOutgoing]).
+	OpenWorld *bool `json:"open_world,omitempty"`
+	// RequiresSecrets, LongRunning and CPUBound are advice: nothing is refused or scheduled
+	// differently because of them.
+	RequiresSecrets *bool `json:"requires_secrets,omitempty"`
+	LongRunning     *bool `json:"long_running,omitempty"`
+	CPUBound        *bool `json:"cpu_bound,omitempty"`
+	// SupportsBackground: the tool can be the target of spawn_background. It follows from the
+	// executor ([Background]); only a foreign definition can set it.
+	SupportsBackground *bool `json:"supports_background,omitempty"`
+	// PersistOutput is advice: the runtime stores every result that is too long for the model as a
+	// file of the session, with or without this hint.
+	PersistOutput *bool `json:"persist_output,omitempty"`
+	// Payment: calls may pay. Such a tool must be at_most_once, and only it has the port Payments.
+	Payment *bool `json:"payment,omitempty"`
+	// NarrationNoun is the object of the sentence that describes a call to people ([Narrator]).
+	NarrationNoun string `json:"narration_noun,omitempty"`
+	// CapabilityID is the capability that brings the tool to a session, CapabilityName its name for
+	// people.
+	CapabilityID   string         `json:"capability_id,omitempty"`
+	CapabilityName string         `json:"capability_name,omitempty"`
+	Metadata       map[string]any `json:"metadata,omitempty"` // of the host; never sent to a model
 }
 
 // Spec describes a tool. It is a value and the same on every call.

@@ -98,8 +98,11 @@ type Guard struct {
 	Check func(text string) (replacement string, tripped bool)
 }
 
-// Ports are what tools reach outside their call.
+// Ports are what tools reach outside their call, and how they are entered.
 type Ports struct {
+	// Executor carries out the calls of tools. nil: the tools themselves do, in this process. A
+	// call that crash recovery adopts or reconciles is left to its tool.
+	Executor tool.Executor
 	// Files opens the files of a session: once as the model sees them, once as the runtime writes
 	// them. nil: the files are in the store.
 	Files func(session perdure.SessionID) (model, runtime tool.Files)
@@ -115,4 +118,9 @@ type Ports struct {
 	// replaces SecretMasker, too. It does no I/O and is called concurrently. nil: nothing is
 	// replaced.
 	Replace func(session perdure.SessionID, call tool.Call, own tool.Ports) tool.Ports
+	// Platform reports whether a call has the port Platform, for the org of its session: the
+	// sessions of that org and, in the default org, the agents and harnesses to read. Call.Org and
+	// call.User name the owner of the session. Give it only to tools whose code you trust. nil: no
+	// call has it.
+	Platform func(call tool.Call) bool
 }

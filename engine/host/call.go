@@ -59,10 +59,21 @@ func describeTool(t tool.Tool, times config.Timing) engine.Tool {
 		Deadline: spec.Deadline, Parameters: spec.Parameters,
 	}
 	shown.DisplayName = cmp.Or(shown.DisplayName, spec.Name)
+	shown.Hints = hintsOf(spec)
 	shown.Policy = cmp.Or(shown.Policy, string(tool.PolicyAuto))
 	shown.SoftBudget = cmp.Or(times.SoftBudgets[spec.Name], shown.SoftBudget, times.SoftBudget)
 	shown.Deadline = cmp.Or(shown.Deadline, times.Deadline)
 	return shown
+}
+
+func hintsOf(spec tool.Spec) *engine.ToolHints {
+	set := func(hint *bool) bool { return hint != nil && *hint }
+	a, h := tool.AnnotationsOf(spec), spec.Hints
+	return &engine.ToolHints{
+		ReadOnly: a.ReadOnly, Destructive: a.Destructive, Idempotent: a.Idempotent, OpenWorld: a.OpenWorld,
+		RequiresSecrets: set(h.RequiresSecrets), LongRunning: set(h.LongRunning), CPUBound: set(h.CPUBound),
+		PersistOutput: set(h.PersistOutput), Payment: set(h.Payment),
+	}
 }
 
 // Call runs a pure or idempotent tool once, outside any session. Nothing is claimed, so a tool
@@ -90,11 +101,18 @@ func (e hostTools) Call(ctx context.Context, name string, args json.RawMessage) 
 }
 
 // runOutsideSession validates and runs a call without a session.
-func (e hostTools) runOutsideSession(ctx context.Context, call tool.Call) (tool.Result, error) {
+func (e hostTools) runOutsideSession(ctx context.Context, call tool.Call) (result tool.Result, err error) {
 	if fault := e.cfg.Tools.Validate(call.Tool, call.Args); fault != nil {
 		return *fault, nil
 	}
-	return e.cfg.Tools.Execute(ctx, call, tool.Env{
-		Registry: e.cfg.Tools, Egress: e.cfg.Ports.Egress, Trace: telemetry.TraceParent(ctx),
+	var by tool.Executor = e.cfg.Tools
+	if e.cfg.Ports.Executor != nil {
+		by = e.cfg.Ports.Executor
+	}
+	env := tool.Env{Registry: e.cfg.Tools, Egress: e.cfg.Ports.Egress, Trace: telemetry.TraceParent(ctx)}
+	result = e.cfg.Tools.Protect(call, func() (r tool.Result) {
+		r, err = by.Execute(ctx, call, env)
+		return r
 	})
+	return result, err
 }

@@ -74,6 +74,7 @@ func (c *toolShow) Run(ctx context.Context, a *app, noun *toolCommand) error {
 				field{"capability", cell{text: t.Capability}},
 				field{"needs a session", cell{text: yesNo(t.NeedsEnv)}},
 				field{"policy", cell{text: t.Policy}},
+				field{"hints", cell{text: hintsText(t.Hints)}},
 				field{"soft budget", cell{text: effectNote(t.SoftBudget)}},
 				field{"deadline", cell{text: effectNote(t.Deadline)}},
 				field{"description", cell{text: t.Description}},
@@ -81,6 +82,35 @@ func (c *toolShow) Run(ctx context.Context, a *app, noun *toolCommand) error {
 			)
 		}})
 	})
+}
+
+// hintsText says in words what calls of a tool do.
+func hintsText(h *engine.ToolHints) string {
+	if h == nil {
+		return ""
+	}
+	said := []string{"changes things"}
+	if h.ReadOnly {
+		said[0] = "changes nothing"
+	}
+	for _, hint := range []struct {
+		holds bool
+		text  string
+	}{
+		{h.Destructive, "may remove or replace things"},
+		{h.Idempotent && !h.ReadOnly, "the same call again changes nothing more"},
+		{h.OpenWorld, "reaches outside the session"},
+		{h.RequiresSecrets, "works with secrets"},
+		{h.LongRunning, "may take long"},
+		{h.CPUBound, "uses the processor"},
+		{h.PersistOutput, "may return a lot"},
+		{h.Payment, "may pay"},
+	} {
+		if hint.holds {
+			said = append(said, hint.text)
+		}
+	}
+	return strings.Join(said, "; ")
 }
 
 type toolCall struct {

@@ -64,7 +64,7 @@ func NewAsk(name, description string, agent perdure.Agent) (*Ask, error) {
 			`"session":{"type":"string","description":"The session id from an earlier answer, to continue that conversation. Default: a new session"}},` +
 			`"required":["message"],"additionalProperties":false}`),
 		Class: perdure.Idempotent, SoftBudget: tool.Never, Deadline: askDeadline,
-		Hints: tool.Hints{ReadOnly: &no, Idempotent: &yes, LongRunning: &yes},
+		Hints: tool.Hints{ReadOnly: &no, Idempotent: &no, LongRunning: &yes},
 	}}, nil
 }
 

@@ -8,10 +8,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
 )
 
-// definition returns an exposed tool as shown to clients. The hints follow from its effect class
-// (M10).
+// definition returns an exposed tool as shown to clients (M10).
 func (x exposed) definition() *mcp.Tool {
 	if x.Definition != nil {
 		shown := *x.Definition
@@ -22,11 +22,22 @@ func (x exposed) definition() *mcp.Tool {
 	if len(schema) == 0 {
 		schema = json.RawMessage(`{"type":"object"}`)
 	}
-	pure := x.tool.Class == perdure.Pure
-	destructive := !pure
+	title := cmp.Or(x.tool.DisplayName, x.PublicName)
 	return &mcp.Tool{
-		Name: x.PublicName, Title: cmp.Or(x.tool.DisplayName, x.PublicName), Description: x.tool.Description, InputSchema: schema,
-		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: pure, IdempotentHint: x.tool.Class.Repeatable(), DestructiveHint: &destructive},
+		Name: x.PublicName, Title: title, Description: x.tool.Description, InputSchema: schema,
+		Annotations: annotationsOf(x.tool, title),
+	}
+}
+
+// annotationsOf returns the annotations of a tool. A flag that is left out has its default in the
+// protocol, which is the worse case.
+func annotationsOf(t engine.Tool, title string) *mcp.ToolAnnotations {
+	h := t.Hints
+	if h == nil { // the engine is a server of an earlier version
+		return &mcp.ToolAnnotations{Title: title, ReadOnlyHint: t.Class == perdure.Pure}
+	}
+	return &mcp.ToolAnnotations{
+		Title: title, ReadOnlyHint: h.ReadOnly, DestructiveHint: &h.Destructive, IdempotentHint: h.Idempotent, OpenWorldHint: &h.OpenWorld,
 	}
 }
 

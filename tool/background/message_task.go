@@ -40,7 +40,7 @@ type sent struct {
 }
 
 func newMessage() tool.Tool {
-	no, yes := false, true
+	no := false
 	return tool.New(tool.Spec{
 		Name:          messageName,
 		DisplayName:   "Message Task",
@@ -51,7 +51,7 @@ func newMessage() tool.Tool {
 		Trusted:       true,
 		NeedsEnv:      true,
 		HandlesDryRun: true,
-		Hints:         tool.Hints{ReadOnly: &no, Idempotent: &yes, CapabilityID: capability},
+		Hints:         tool.Hints{ReadOnly: &no, Destructive: &no, Idempotent: &no, CapabilityID: capability},
 	}, messageTask)
 }
 

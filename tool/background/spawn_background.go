@@ -73,7 +73,8 @@ func newSpawn() *spawn {
 		SoftBudget:    tool.Never,
 		NeedsEnv:      true,
 		HandlesDryRun: true,
-		Hints:         tool.Hints{ReadOnly: &no, Idempotent: &yes, CapabilityID: capability},
+		// a run can do whatever its target can, and a second call is a second run
+		Hints: tool.Hints{ReadOnly: &no, Idempotent: &no, OpenWorld: &yes, CapabilityID: capability},
 	}}
 	s.words = tool.NewRegistry(s)
 	return s

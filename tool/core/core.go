@@ -26,3 +26,6 @@ func yes() *bool {
 	set := true
 	return &set
 }
+
+// no returns a hint that is false.
+func no() *bool { return new(bool) }

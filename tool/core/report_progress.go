@@ -32,7 +32,7 @@ func ReportProgress() tool.Tool {
 		Class:       perdure.Idempotent,
 		SessionOnly: true,
 		Trusted:     true,
-		Hints:       tool.Hints{Idempotent: yes()},
+		Hints:       tool.Hints{Destructive: no(), Idempotent: yes()},
 	}, func(_ context.Context, in reportProgressIn, env tool.Env) (reportProgressOut, error) {
 		p := perdure.Progress{Current: in.Current, Label: in.Message}
 		if in.Current != nil {

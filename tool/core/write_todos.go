@@ -41,7 +41,7 @@ func WriteTodos() tool.Tool {
 		SessionOnly: true,
 		Trusted:     true,
 		Concurrency: "session_todos",
-		Hints:       tool.Hints{Idempotent: yes()},
+		Hints:       tool.Hints{Destructive: no(), Idempotent: yes()},
 	}, writeTodos)
 }
 

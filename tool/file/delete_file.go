@@ -31,7 +31,7 @@ func DeleteFile() tool.Tool {
 		Class:       perdure.Idempotent,
 		Trusted:     true,
 		Concurrency: workspace,
-		Hints:       tool.Hints{Idempotent: ptrTrue(), Destructive: ptrTrue()},
+		Hints:       tool.Hints{Idempotent: ptrTrue(), Destructive: ptrTrue(), OpenWorld: new(bool)},
 	}, deleteFile)
 }
 

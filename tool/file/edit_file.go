@@ -40,7 +40,7 @@ func EditFile() tool.Tool {
 		Description: described(editFileText),
 		Class:       perdure.AtMostOnce,
 		Concurrency: workspace,
-		Hints:       tool.Hints{Destructive: ptrTrue()},
+		Hints:       tool.Hints{Destructive: ptrTrue(), OpenWorld: new(bool)},
 	}, editFile)}
 }
 

@@ -33,7 +33,7 @@ func WriteFile() tool.Tool {
 		Class:       perdure.Idempotent,
 		Trusted:     true,
 		Concurrency: workspace,
-		Hints:       tool.Hints{Idempotent: ptrTrue(), Destructive: ptrTrue()},
+		Hints:       tool.Hints{Idempotent: ptrTrue(), Destructive: ptrTrue(), OpenWorld: new(bool)},
 	}, writeFile)
 }
 

@@ -145,6 +145,10 @@ func (s *Server) remote(t namedTool) *Remote {
 		Checked:     schema.Checked,
 		Hints:       tool.Hints{CapabilityID: "mcp_" + s.cfg.Name, CapabilityName: "MCP server " + s.cfg.Name},
 	}
+	if said := def.Annotations; said != nil {
+		spec.Hints.ReadOnly, spec.Hints.Idempotent = &said.ReadOnlyHint, &said.IdempotentHint
+		spec.Hints.Destructive = said.DestructiveHint
+	}
 	// Set by the operator, like a class.
 	if slices.ContainsFunc(s.cfg.Agents, func(pattern string) bool { return matches(pattern, def.Name) }) {
 		long := true

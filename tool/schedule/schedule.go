@@ -46,7 +46,7 @@ func Tools() []tool.Tool {
 			Class:     perdure.Idempotent, // the same call is the same schedule
 			Trusted:   true,
 			NeedsEnv:  true, HandlesDryRun: true,
-			Hints: tool.Hints{ReadOnly: &no, Idempotent: &yes, CapabilityID: Capability},
+			Hints: tool.Hints{ReadOnly: &no, Idempotent: &no, CapabilityID: Capability},
 		}, create),
 		tool.New(tool.Spec{
 			Name: listName, DisplayName: "List Schedules", Description: strings.TrimSpace(listText), Class: perdure.Pure, NeedsEnv: true, SessionOnly: true,

@@ -51,7 +51,7 @@ func CheckBudget() tool.Tool {
 		Description: strings.TrimSpace(checkBudgetText),
 		Class:       perdure.Pure,
 		NeedsEnv:    true,
-		Hints:       tool.Hints{ReadOnly: &yes, Idempotent: &yes, CapabilityID: BudgetCapability},
+		Hints:       tool.Hints{ReadOnly: &yes, Idempotent: &yes, OpenWorld: new(bool), CapabilityID: BudgetCapability},
 	}, checkBudget)
 }
 

@@ -74,7 +74,7 @@ func SecretStore() tool.Tool {
 		Concurrency:   storageConcurrency,
 		NeedsEnv:      true,
 		HandlesDryRun: true,
-		Hints:         tool.Hints{ReadOnly: &no, Idempotent: &no, RequiresSecrets: &yes, CapabilityID: StorageCapability},
+		Hints:         tool.Hints{ReadOnly: &no, Idempotent: &no, OpenWorld: &no, RequiresSecrets: &yes, CapabilityID: StorageCapability},
 	}
 	spec.Parameters = writeOnly(tool.New(spec, runSecretStore).Spec().Parameters, "value")
 	return secretStore{tool.New(spec, runSecretStore)}

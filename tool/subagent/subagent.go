@@ -42,7 +42,7 @@ func Tools() []tool.Tool {
 			SoftBudget:    tool.Never,         // SA8
 			NeedsEnv:      true,
 			HandlesDryRun: true,
-			Hints:         tool.Hints{ReadOnly: &no, Idempotent: &yes, LongRunning: &yes, CapabilityID: tool.AgentsCapability},
+			Hints:         tool.Hints{ReadOnly: &no, Idempotent: &no, LongRunning: &yes, CapabilityID: tool.AgentsCapability},
 		}, spawn),
 		tool.New(tool.Spec{
 			Name:          messageName,
@@ -54,7 +54,7 @@ func Tools() []tool.Tool {
 			Trusted:       true,
 			NeedsEnv:      true,
 			HandlesDryRun: true,
-			Hints:         tool.Hints{ReadOnly: &no, Idempotent: &yes, CapabilityID: tool.ParentCapability},
+			Hints:         tool.Hints{ReadOnly: &no, Destructive: &no, Idempotent: &no, CapabilityID: tool.ParentCapability},
 		}, messageParent),
 	}
 }
@@ -63,7 +63,7 @@ func Tools() []tool.Tool {
 type spawnArgs struct {
 	Name       string          `json:"name" minLength:"1" maxLength:"64" jsonschema:"A short name for this piece of work, for people"`
 	Task       string          `json:"task" minLength:"1" jsonschema:"The assignment of the subagent. It sees nothing of this conversation: include everything that it needs to know, and say what its answer should contain"`
-	Agent      string          `json:"agent,omitempty" jsonschema:"The name of an agent, if the host offers several. Default: an agent like yourself"`
+	Agent      string          `json:"agent,omitempty" jsonschema:"The name of an agent, if some are named above. Default: an agent like yourself"`
 	Background bool            `json:"background,omitempty" jsonschema:"true: continue at once, and be notified when it has ended. Default: wait for its answer"`
 	Schema     json.RawMessage `json:"result_schema,omitempty" jsonschema:"JSON Schema that its answer must match. Default: any text"`
 }

@@ -13,11 +13,27 @@ import (
 )
 
 // Invoke runs a tool, unless some of its secret arguments are lost.
-func Invoke(ctx context.Context, t tool.Tool, call tool.Call, env tool.Env) tool.Result {
+func (en *Environment) Invoke(ctx context.Context, t tool.Tool, call tool.Call, env tool.Env) tool.Result {
 	if gone := secretargs.CheckLost(t.Spec().Parameters, call.Args); gone != nil {
 		return *gone
 	}
+	// the engine's own tools for background work need not be in the registry
+	if by := en.core.Ports.Executor; by != nil && en.core.Tools.Has(call.Tool) {
+		return tool.ResultOf(by.Execute(ctx, call, env))
+	}
 	return t.Run(ctx, call, env)
+}
+
+// InvokeBackground runs a tool as an attempt of a task, unless some of its secret arguments are
+// lost.
+func (en *Environment) InvokeBackground(ctx context.Context, t tool.Background, call tool.Call, env tool.Env) tool.Result {
+	if gone := secretargs.CheckLost(t.Spec().Parameters, call.Args); gone != nil {
+		return *gone
+	}
+	if by, ok := en.core.Ports.Executor.(tool.BackgroundExecutor); ok {
+		return tool.ResultOf(by.ExecuteBackground(ctx, call, env, env.Report()))
+	}
+	return t.RunBackground(ctx, call, env, env.Report())
 }
 
 // MaskedArgs is the arguments of a call as recorded, and the secrets missing from them; nil: none.

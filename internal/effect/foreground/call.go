@@ -58,7 +58,7 @@ func (cs *Calls) Start(ctx context.Context, run Request) error {
 		}
 	}
 	return cs.execute(run, row, t, func(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
-		return environment.Invoke(ctx, t, call, env)
+		return cs.environment.Invoke(ctx, t, call, env)
 	})
 }
 

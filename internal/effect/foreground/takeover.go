@@ -7,7 +7,6 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect/core"
-	"github.com/perdure/perdure/internal/effect/environment"
 	"github.com/perdure/perdure/internal/effect/taskrun"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
@@ -83,7 +82,7 @@ func (cs *Calls) continueCall(ctx context.Context, run Request, row perdure.Call
 	case perdure.TakeOverRunAgain, perdure.TakeOverFirstRun:
 		run.began = time.Now()
 		return cs.execute(run, row, t, func(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
-			return environment.Invoke(ctx, t, call, env)
+			return cs.environment.Invoke(ctx, t, call, env)
 		})
 	case perdure.TakeOverAdopt:
 		return cs.execute(run, row, t, func(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
@@ -111,7 +110,7 @@ func (cs *Calls) reconcile(run Request, row perdure.Call, t tool.Reconciler) err
 		case err == nil && answer.Happened:
 			return answer.Result
 		case err == nil && answer.DidNotHappen:
-			return environment.Invoke(ctx, t, call, env)
+			return cs.environment.Invoke(ctx, t, call, env)
 		case ctx.Err() != nil:
 			return tool.Internal(context.Cause(ctx))
 		default:

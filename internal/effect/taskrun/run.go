@@ -12,7 +12,6 @@ import (
 	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/effect/environment"
 	"github.com/perdure/perdure/internal/redact"
-	"github.com/perdure/perdure/internal/secretargs"
 	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/tool"
 )
@@ -62,16 +61,13 @@ func (r *taskRun) run(ctx context.Context) tool.Result {
 			}
 		}
 		if r.task.FromCall() {
-			return environment.Invoke(ctx, r.target, env.Call, env)
+			return r.tasks.environment.Invoke(ctx, r.target, env.Call, env)
 		}
 		background, ok := r.target.(tool.Background)
 		if !ok {
 			return noExecutor(r.task.Tool)
 		}
-		if gone := secretargs.CheckLost(r.target.Spec().Parameters, env.Call.Args); gone != nil {
-			return *gone
-		}
-		return background.RunBackground(ctx, env.Call, env, env.Report())
+		return r.tasks.environment.InvokeBackground(ctx, background, env.Call, env)
 	})
 }
 
