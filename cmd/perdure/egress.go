@@ -15,14 +15,13 @@ import (
 	"github.com/perdure/perdure/internal/cli/settings"
 	"github.com/perdure/perdure/internal/egress"
 	"github.com/perdure/perdure/store/sqlite"
-	"github.com/perdure/perdure/tool"
 	"github.com/perdure/perdure/tool/web"
 )
 
-// newEgress creates the guard of all requests of tools, and the tools that make them. It applies
-// the rules of the data directory; empty: there are none. A weather server of the operator is
-// allowed for the weather tools, even with a private address, and for nothing else.
-func newEgress(dir string, limits settings.NetworkLimits, log *slog.Logger) (*egress.Guard, []tool.Tool, error) {
+// newEgress creates the guard of all requests of tools, and returns the servers of the weather
+// tools. It applies the rules of the data directory; empty: there are none. A weather server of the
+// operator is allowed for the weather tools, even with a private address, and for nothing else.
+func newEgress(dir string, limits settings.NetworkLimits, log *slog.Logger) (*egress.Guard, web.Config, error) {
 	cfg := egress.Config{OnDenied: func(e perdure.EgressError) {
 		log.Warn("request denied", "host", e.Host, "layer", e.Layer, "rule", e.Rule, "why", e.Text)
 	}}
@@ -32,9 +31,8 @@ func newEgress(dir string, limits settings.NetworkLimits, log *slog.Logger) (*eg
 	}
 	servers := web.Config{WeatherURL: os.Getenv("PERDURE_WEATHER_URL"),
 		GeocodingURL: os.Getenv("PERDURE_GEOCODING_URL")}
-	fetching, err := web.Tools(servers)
-	if err != nil {
-		return nil, nil, fmt.Errorf("read PERDURE_WEATHER_URL and PERDURE_GEOCODING_URL: %w", err)
+	if _, err := web.Tools(servers); err != nil {
+		return nil, servers, fmt.Errorf("read PERDURE_WEATHER_URL and PERDURE_GEOCODING_URL: %w", err)
 	}
 	for _, typed := range []string{servers.WeatherURL, servers.GeocodingURL} {
 		if u, err := url.Parse(typed); err == nil && u.Host != "" { // web.Tools has validated it
@@ -42,7 +40,7 @@ func newEgress(dir string, limits settings.NetworkLimits, log *slog.Logger) (*eg
 		}
 	}
 	guard, err := egress.New(cfg)
-	return guard, fetching, err
+	return guard, servers, err
 }
 
 func readRules(dir string) (cli.EgressConfig, error) {

@@ -20,11 +20,8 @@ import (
 	"github.com/perdure/perdure/store/sqlite"
 	"github.com/perdure/perdure/tool"
 	"github.com/perdure/perdure/tool/background"
-	"github.com/perdure/perdure/tool/core"
-	"github.com/perdure/perdure/tool/file"
-	"github.com/perdure/perdure/tool/schedule"
-	"github.com/perdure/perdure/tool/session"
-	"github.com/perdure/perdure/tool/subagent"
+	"github.com/perdure/perdure/tool/defaults"
+	"github.com/perdure/perdure/tool/web"
 )
 
 // localEngine is an engine with everything that was opened for it.
@@ -115,12 +112,12 @@ func newEngine(ctx context.Context, o cli.OpenOptions, st store.Store, told obse
 	if err != nil {
 		return nil, err
 	}
-	out, fetching, err := newEgress(o.Dir, o.Limits.Network, o.Log)
+	out, servers, err := newEgress(o.Dir, o.Limits.Network, o.Log)
 	if err != nil {
 		return nil, err
 	}
 	e.egress = out
-	tools, err := newTools(o, e.workspaces, fetching)
+	tools, err := newTools(o, e.workspaces, servers)
 	if err != nil {
 		return nil, err
 	}
@@ -277,12 +274,14 @@ func openStorage(ctx context.Context, o cli.OpenOptions, st store.Store) (*local
 
 // newTools registers the tools. Tools that run commands, hold secrets or start agents are not in
 // the default set: a session gets them by a capability.
-func newTools(o cli.OpenOptions, w *workspaces, fetching []tool.Tool) (*tool.Registry, error) {
-	tools := tool.NewRegistry(slices.Concat(core.Tools(), file.Tools(), fetching, background.Tools(background.Config{MaxWait: span(o.Limits.Calls.MaxWait)}),
-		[]tool.Tool{core.LoadTool()})...)
+func newTools(o cli.OpenOptions, w *workspaces, servers web.Config) (*tool.Registry, error) {
+	tools, err := defaults.Registry(defaults.Config{
+		Web: servers, Background: background.Config{MaxWait: span(o.Limits.Calls.MaxWait)},
+	})
+	if err != nil {
+		return nil, err
+	}
 	tools.LogTo(o.Log)
-	tools.RegisterOptional(slices.Concat(subagent.Tools(), schedule.Tools(), session.StorageTools(), session.SQLTools(),
-		[]tool.Tool{session.ListResources(), session.CheckBudget()})...)
 	return tools, addShell(tools, o, w)
 }
 

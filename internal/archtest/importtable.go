@@ -76,6 +76,7 @@ func innerPackages() []importRow {
 		{"tool/schedule", ". tool"},
 		{"tool/session", ". budget tool"},
 		{"tool/mcptool", ". tool" + leaves},
+		{"tool/defaults", ". tool tool/background tool/core tool/file tool/schedule tool/session tool/subagent tool/web"},
 		{"tool/tooltest", ". tool tool/background engine engine/local store store/memory store/faulty model model/scripted"},
 	}
 }
@@ -132,7 +133,7 @@ func storyPackages() []importRow {
 		{"internal/effect/hostcall", ". store tool internal/secretargs internal/telemetry internal/effect/admission internal/effect/core internal/effect/secrets internal/effect/taskrecord internal/effect/taskrun internal/effect/toolset"},
 		{"internal/effect/schedule", ". dispatch store tool internal/secretargs internal/effect/admission internal/effect/core internal/effect/environment internal/effect/secrets internal/effect/taskrecord internal/effect/taskrun internal/effect/toolset"},
 		{"internal/effect/taskport", ". store tool internal/secretargs internal/effect/admission internal/effect/core internal/effect/environment internal/effect/secrets internal/effect/taskrecord internal/effect/taskrun internal/effect/toolset"},
-		{"internal/effect/subagent", ". store tool internal/secretargs internal/telemetry internal/effect/core internal/effect/environment internal/effect/secrets internal/effect/taskrecord internal/effect/taskrun"},
+		{"internal/effect/subagent", ". store tool internal/secretargs internal/sessionfile internal/telemetry internal/effect/core internal/effect/environment internal/effect/secrets internal/effect/taskrecord internal/effect/taskrun"},
 		{"internal/effect", ". budget store tool internal/meter internal/sessioncache" + stories},
 		{"internal/effect/effecttest", ". dispatch model/scripted store store/memory tool internal/effect/admission internal/effect/core internal/effect/environment internal/effect/secrets internal/effect/taskrecord internal/effect/toolset"}, // for tests
 	}

@@ -32,7 +32,7 @@ type runCommand struct {
 	AllowShell bool   `help:"Let the agent run commands with bash, in the workspace or else in the current folder."`
 	sandboxFlags
 	settings.Utility
-	Capability   []string      `help:"Add a capability to a new session: session_storage, session_sql, session_resources, session_schedule or subagents. Repeatable." placeholder:"NAME"`
+	Capability   []string      `help:"Add a capability to a new session: session_storage, session_sql, session_resources, session_schedule, session_messages, session_images or subagents. Repeatable." placeholder:"NAME"`
 	Ask          []string      `help:"Require an approval for each call of this tool during this run (see perdure approve). Repeatable." placeholder:"TOOL"`
 	Deny         []string      `help:"Deny every call of this tool during this run. Repeatable." placeholder:"TOOL"`
 	AskUntrusted bool          `name:"ask-untrusted" help:"Once a session has read untrusted content (a web page, a file, command output), require an approval for each call that reaches beyond the session."`
