@@ -187,6 +187,10 @@ func (a Agent) Child(wanted Agent) Agent {
 	if child.Tools != nil && len(child.Tools) == 0 {
 		child.Tools = []string{} // an empty list means no tools; nil would mean all
 	}
+	// a capability can still bring tools after the start, so the child has only those of its parent
+	child.Capabilities = slices.DeleteFunc(slices.Clone(wanted.Capabilities), func(id string) bool {
+		return !slices.Contains(a.Capabilities, id)
+	})
 	child.DryRun = a.DryRun || wanted.DryRun
 	child.AskEffects = a.AskEffects || wanted.AskEffects
 	child.AskUntrusted = a.AskUntrusted || wanted.AskUntrusted

@@ -17,6 +17,9 @@ const AllTools = "*"
 // changes nothing. An overlay must not contain secrets, because it is recorded in the journal of
 // every session that uses it.
 type Overlay struct {
+	// Description says what the agent is for, to people and to models that may start it as a
+	// subagent. It is the layer's own: sessions do not have it. At most 1,024 bytes.
+	Description  string   `json:"description,omitempty"`
 	SystemPrompt string   `json:"system_prompt,omitempty"` // appended to the prompt of the layer above
 	Capabilities []string `json:"capabilities,omitempty"`  // ids, added to those above
 	// Tools are names that are added to those above. AllTools: every tool. If no layer has any,
@@ -95,6 +98,7 @@ func Fold(overlays ...Overlay) Overlay {
 
 // with applies a child on top of the overlay.
 func (o Overlay) with(child Overlay) Overlay {
+	o.Description = childOr(child.Description, o.Description)
 	o.SystemPrompt = strings.Join(slices.DeleteFunc([]string{o.SystemPrompt, child.SystemPrompt}, isEmpty), "\n\n")
 	o.Capabilities = mergeByKey(o.Capabilities, child.Capabilities, identity)
 	o.Tools = mergeByKey(o.Tools, child.Tools, identity)

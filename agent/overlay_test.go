@@ -29,7 +29,7 @@ func anyOverlay() *rapid.Generator[agent.Overlay] {
 			return agent.Limit{Value: n.Draw(t, label), Hard: n.Draw(t, label+" hard")}
 		}
 		o := agent.Overlay{
-			SystemPrompt: word("prompt", "one", "two\n\nlines"), Capabilities: words("capabilities", "a", "b", "c"), Tools: words("tools", "x", "y", agent.AllTools),
+			Description: word("description", "reads", "writes"), SystemPrompt: word("prompt", "one", "two\n\nlines"), Capabilities: words("capabilities", "a", "b", "c"), Tools: words("tools", "x", "y", agent.AllTools),
 			Model:         word("name", "openai:a", "openai:b"),
 			DefaultModel:  perdure.ModelID(word("model", "model_"+strings.Repeat("1", 32), "model_"+strings.Repeat("2", 32))),
 			MaxIterations: limit("iterations"), ParallelToolCalls: flag("parallel"), Background: flag("background"),
@@ -259,6 +259,7 @@ func TestTools(t *testing.T) {
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	for want, o := range map[string]agent.Overlay{
+		"description":                          {Description: strings.Repeat("x", 1025)},
 		"system_prompt":                        {SystemPrompt: strings.Repeat("x", 300<<10)},
 		"tools: one of them is empty":          {Tools: []string{""}},
 		"capabilities: one of them":            {Capabilities: []string{"a", ""}},

@@ -14,11 +14,12 @@ import (
 
 // The limits of an overlay. They apply to each layer and to the folded overlay.
 const (
-	maxPromptBytes = 256 << 10
-	maxModelBytes  = 4 << 10 // a model's name can contain the URL of its server
-	maxNames       = 1_000   // of tools, and of capabilities
-	maxFiles       = 1_000
-	maxFileBytes   = 10 << 20 // of all initial files together; one commit creates the session with them
+	maxDescriptionBytes = 1 << 10
+	maxPromptBytes      = 256 << 10
+	maxModelBytes       = 4 << 10 // a model's name can contain the URL of its server
+	maxNames            = 1_000   // of tools, and of capabilities
+	maxFiles            = 1_000
+	maxFileBytes        = 10 << 20 // of all initial files together; one commit creates the session with them
 )
 
 // FieldError says what is wrong with a field of an overlay. It is Invalid.
@@ -47,6 +48,9 @@ func (f *fieldErrors) add(field string, err error) {
 // Invalid *[FieldError].
 func (o Overlay) Check() error {
 	var wrong fieldErrors
+	if len(o.Description) > maxDescriptionBytes {
+		wrong.add("description", fmt.Errorf("%w description: it has %d bytes, at most %d are allowed", perdure.Invalid, len(o.Description), maxDescriptionBytes))
+	}
 	if len(o.SystemPrompt) > maxPromptBytes {
 		wrong.add("system_prompt", fmt.Errorf("%w system_prompt: it has %d bytes, at most %d are allowed", perdure.Invalid, len(o.SystemPrompt), maxPromptBytes))
 	}

@@ -133,6 +133,9 @@ func New(ctx context.Context, cfg Config, worker perdure.WorkerID, s Scheduler) 
 	if e.cfg.Ports.Open == nil {
 		e.cfg.Ports.Open = sessionport.New(e.ports(cfg))
 	}
+	if err := e.openPlatform(); err != nil {
+		return nil, err
+	}
 	if open, replace := e.cfg.Ports.Open, cfg.Ports.Replace; replace != nil {
 		e.cfg.Ports.Open = func(session perdure.SessionID, call tool.Call) tool.Ports {
 			return replace(session, call, open(session, call))
@@ -151,7 +154,7 @@ func (e *Host) newEffects(cfg Config) (*effect.Effects, error) {
 		Store: cfg.Store, Model: cfg.Model, Tools: cfg.Tools, BackgroundTools: background.Watching(background.Config{MaxWait: cfg.Timing.MaxWait}),
 		Runner: e.lanes, Worker: e.worker, Scheduler: effectScheduler{e.scheduler, e},
 		Limits: cfg.Limits, Timing: cfg.Timing, Policies: cfg.Policies, Ports: cfg.Ports,
-		Outbound: e.limiterPort(), Org: cfg.Org, Agents: cfg.Catalogue.Agents,
+		Outbound: e.limiterPort(), Org: cfg.Org, Agents: subagentDirectory{hostAgents{e}},
 		ScheduleFailures: cfg.Timekeeping.Schedules.MaxFailures,
 		Meter:            e.meter, Telemetry: e.telemetry, Log: cfg.Log, Shared: cfg.Workers.Shared,
 	})

@@ -90,7 +90,8 @@ func storedEntry(a agent.Agent) (engine.AgentEntry, error) {
 	overlay, err := json.Marshal(a.Overlay)
 	return engine.AgentEntry{
 		ID: string(a.ID), Name: a.Name, Source: engine.AgentFromStore, Harness: a.Harness, Overlay: overlay,
-		Status: string(a.Status), Version: a.Version, By: a.By,
+		Description: a.Overlay.Description,
+		Status:      string(a.Status), Version: a.Version, By: a.By,
 		CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
 	}, err
 }

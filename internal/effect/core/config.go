@@ -38,8 +38,8 @@ type Config struct {
 	Outbound tool.OutboundRateLimiter
 	Org      string // empty: there are no organisations
 
-	Agents           map[string]perdure.Agent // agents that spawn_subagent may name; nil: none
-	ScheduleFailures int                      // failed fires in a row before a schedule is paused; 0: never
+	Agents           AgentDirectory // agents that spawn_subagent may name; nil: none
+	ScheduleFailures int            // failed fires in a row before a schedule is paused; 0: never
 
 	Meter     *meter.Meter         // prices, reserves and counts work; nil: a meter with the built-in prices
 	Telemetry *telemetry.Telemetry // nil: no telemetry
@@ -49,6 +49,28 @@ type Config struct {
 	// and this worker's work writes nothing once its own lease has expired. false: this worker has
 	// the store to itself, so every other worker is dead.
 	Shared bool
+}
+
+// AgentDirectory finds the agents that a model may name for a subagent. It is safe for concurrent
+// use.
+type AgentDirectory interface {
+	// List returns the agents that a session may name, sorted by name.
+	List(ctx context.Context, session perdure.SessionID) ([]NamedAgent, error)
+	// Resolve returns the configuration that a subagent would have if it started now. NotFound: the
+	// session may name no such agent. Conflict and Invalid: it cannot be used; the error says why.
+	Resolve(ctx context.Context, session perdure.SessionID, name string) (ResolvedAgent, error)
+}
+
+// NamedAgent is an agent as a model reads it.
+type NamedAgent struct {
+	Name        string
+	Description string // one line or more; may be empty
+}
+
+// ResolvedAgent is the configuration of a subagent, with the files that exist when it starts.
+type ResolvedAgent struct {
+	Agent perdure.Agent
+	Files []tool.InitialFile
 }
 
 // Scheduler is what the stories tell and ask the engine around them. Its methods do not block,

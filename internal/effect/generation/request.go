@@ -40,6 +40,22 @@ func (g *Generator) request(s *perdure.Session, c perdure.CallModel) model.Reque
 	return req
 }
 
+// requestWithAgents is request, with the agents that the model can name in the descriptions of the
+// tools that start subagents. If they cannot be read, the model gets the tools without them.
+func (g *Generator) requestWithAgents(ctx context.Context, s *perdure.Session, c perdure.CallModel) model.Request {
+	req := g.request(s, c)
+	if g.core.Agents == nil || !g.toolset.StartsAgents(req.Tools) {
+		return req
+	}
+	agents, err := g.core.Agents.List(ctx, s.ID)
+	if err != nil {
+		g.core.Log.Warn("the agents for subagents could not be listed", "session", s.ID, "error", err)
+		return req
+	}
+	req.Tools = g.toolset.WithAgents(req.Tools, agents)
+	return req
+}
+
 // NextRequest returns the request that the model of a session would get now, built as for a real
 // step, and the fold it is built from. Input that waits for the next step is not in it. NotFound:
 // there is no such session.
@@ -51,7 +67,7 @@ func (g *Generator) NextRequest(ctx context.Context, id perdure.SessionID) (req 
 	if err != nil {
 		return model.Request{}, nil, err
 	}
-	return g.request(s, perdure.CallModel{Attempt: 1}), s, nil
+	return g.requestWithAgents(ctx, s, perdure.CallModel{Attempt: 1}), s, nil
 }
 
 // dependency returns an error if the agent, or a harness it inherits from, is archived or deleted.

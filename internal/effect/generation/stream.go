@@ -20,7 +20,7 @@ import (
 // The response continues the stored text. If a guardrail trips, the response ends, and the text on
 // which it tripped is shown to nobody.
 func (g *Generator) stream(ctx context.Context, q ModelCall, kept storedText) (modelReply, error) {
-	req, id := g.request(q.Session, q.Command), q.Command.Message
+	req, id := g.requestWithAgents(ctx, q.Session, q.Command), q.Command.Message
 	req.Messages = g.resolvedImages(ctx, q.Session.ID, req.Messages)
 	req.Prefix = kept.prefix()
 	kept.text = req.Prefix

@@ -1,8 +1,8 @@
 // Package subagent starts subagents, passes messages between a session and its subagents, and keeps
 // the parent's record of a subagent up to date.
 //
-// It may import the root, store and tool, of internal: secretargs and telemetry, and of
-// internal/effect: core, environment, secrets, taskrecord and taskrun.
+// It may import the root, store and tool, of internal: secretargs, sessionfile and telemetry, and
+// of internal/effect: core, environment, secrets, taskrecord and taskrun.
 //
 // The one thing to know: the journal of the subagent decides. The parent's record only follows it,
 // so a crash between the two commits loses nothing.
@@ -23,6 +23,7 @@ import (
 	"github.com/perdure/perdure/internal/effect/taskrecord"
 	"github.com/perdure/perdure/internal/effect/taskrun"
 	"github.com/perdure/perdure/internal/secretargs"
+	"github.com/perdure/perdure/internal/sessionfile"
 	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
@@ -51,15 +52,16 @@ func (su *Subagents) For(by *environment.Caller, tasks tool.Tasks) *Port {
 type childSpec struct {
 	order tool.SubagentRequest
 	agent perdure.Agent
-	task  perdure.Task // the task in the parent session
-	spawn store.Spawn  // the handle of the call
+	files []tool.InitialFile // that the store has; the host's are written before
+	task  perdure.Task       // the task in the parent session
+	spawn store.Spawn        // the handle of the call
 	child perdure.SessionID
 	clean bool   // the parent's model has read no untrusted input
 	trace string // traceparent of the call; empty: none
 }
 
-// createSession adds the subagent's session with its first message.
-func (b childSpec) createSession(tx store.Tx, parent *core.Owner) error {
+// createSession adds the subagent's session with its first message, and with its files.
+func (b childSpec) createSession(tx store.Tx, parent *core.Owner, files *sessionfile.Files) error {
 	if _, err := tx.Sessions().Get(b.child); !errors.Is(err, perdure.NotFound) {
 		return err // it exists
 	}
@@ -79,6 +81,11 @@ func (b childSpec) createSession(tx store.Tx, parent *core.Owner) error {
 	text := b.order.Prompt
 	if len(b.order.Schema) > 0 {
 		text += "\n\nAnswer with JSON only, which matches this schema:\n" + string(b.order.Schema)
+	}
+	for _, f := range b.files {
+		if err := files.SeedIn(tx, f); err != nil {
+			return fmt.Errorf("initial file %s: %w", f.Path, err)
+		}
 	}
 	events := []perdure.Event{
 		{Session: b.child, Actor: "runtime", Fact: perdure.SessionCreated{Agent: b.agent, Lineage: &perdure.Lineage{
@@ -110,15 +117,14 @@ func (p *Port) Start(ctx context.Context, o tool.SubagentRequest) (task perdure.
 	known := p.subagents.secrets.Known(p.Owner.Session)
 	o.Name, o.Prompt = secretargs.MaskKnown(known, o.Name), secretargs.MaskKnown(known, o.Prompt)
 	o.Schema, _ = secretargs.MaskKnownJSON(known, o.Schema)
-	agent, err := p.childAgent(o)
-	if err != nil {
-		return task, err
-	}
 	row, err := p.subagents.core.SessionRow(ctx, p.Owner.Session)
 	if err != nil {
 		return task, fmt.Errorf("start subagent: %w", err)
 	}
-	b := p.childSpec(o, agent, row.Secret)
+	b, err := p.childSpec(ctx, o, row.Secret)
+	if err != nil {
+		return task, err
+	}
 	b.trace = telemetry.TraceParent(ctx)
 	err = p.subagents.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
 		task, err = p.createChild(tx, b)
@@ -144,33 +150,10 @@ func (p *Port) Start(ctx context.Context, o tool.SubagentRequest) (task perdure.
 	return task, nil
 }
 
-// childAgent returns the agent of the subagent. It has no permission that its parent does not have.
-func (p *Port) childAgent(o tool.SubagentRequest) (perdure.Agent, error) {
-	wanted := p.Owner.Agent
-	if o.Agent != "" {
-		named, ok := p.subagents.core.Agents[o.Agent]
-		if !ok {
-			return wanted, &tool.Denied{Result: tool.Failf("There is no agent %q.", o.Agent)}
-		}
-		wanted = named
-	}
-	if len(o.Schema) > 0 {
-		if fault := tool.CheckSchema(o.Schema); fault != "" {
-			return wanted, &tool.Denied{Result: tool.Failf("result_schema is not a valid JSON Schema: %s", fault)}
-		}
-	}
-	parent := p.Owner.Agent
-	if parent.Tools == nil && wanted.Tools != nil { // tools that must be chosen are not in the default set
-		parent.Tools = p.subagents.core.Tools.Defaults()
-	}
-	agent := parent.Child(wanted)
-	agent.Title = o.Name
-	agent.Metadata = p.Owner.Agent.Metadata // of the host, for example its workspace
-	return agent, nil
-}
-
-// childSpec fills in the derived ids, which are the same on every replay.
-func (p *Port) childSpec(o tool.SubagentRequest, agent perdure.Agent, secret perdure.Secret) childSpec {
+// childSpec fills in the derived ids, which are the same on every replay, and the agent. A replay
+// of a call whose subagent exists needs no agent: the subagent keeps the one that it began with,
+// even if the directory has another one of the name by now, or none.
+func (p *Port) childSpec(ctx context.Context, o tool.SubagentRequest, secret perdure.Secret) (childSpec, error) {
 	key := perdure.CallKey{Session: p.Owner.Session, Call: p.Call}
 	task := taskrecord.Request{Owner: p.Owner, At: p.At, Task: perdure.Task{
 		Session: p.Owner.Session, RootSession: p.Owner.Root(), Kind: perdure.KindSubagent, Turn: p.Turn,
@@ -183,14 +166,21 @@ func (p *Port) childSpec(o tool.SubagentRequest, agent perdure.Agent, secret per
 	if o.Background {
 		task.Lane = perdure.Background
 	}
-	b := childSpec{order: o, agent: agent, clean: !p.Read, task: task,
+	b := childSpec{order: o, clean: !p.Read, task: task,
 		child: perdure.DeriveID[perdure.SessionID](secret, p.At, string(key.Session), string(key.Call))}
 	b.task.Links.ChildSession = b.child
 	b.spawn = store.Spawn{
 		Key: key, Root: p.Owner.Root(), Depth: p.Owner.Depth() + 1, Task: task.ID, Name: o.Name, Prompt: o.Prompt,
 		Schema: o.Schema, Token: core.NewToken(),
 	}
-	return b
+	started, err := p.started(ctx, key)
+	if err != nil || started {
+		return b, err
+	}
+	if b.agent, b.files, err = p.childAgent(ctx, o); err == nil {
+		err = p.seedHostFiles(ctx, &b)
+	}
+	return b, err
 }
 
 // createChild is the commit of Start.
@@ -224,7 +214,7 @@ func (p *Port) createChild(tx store.Tx, b childSpec) (perdure.Task, error) {
 	if err != nil {
 		return task, err
 	}
-	if err := b.createSession(tx, p.Owner); err != nil {
+	if err := b.createSession(tx, p.Owner, sessionfile.New(p.subagents.core.Store, b.child, false)); err != nil {
 		return task, err
 	}
 	return task, tx.Spawns().RegisterChild(handle.Key, handle.Token, b.child)
