@@ -19,6 +19,7 @@ func anyAgent(t *rapid.T, name string) perdure.Agent {
 		MaxIterations:     rapid.IntRange(0, 5).Draw(t, name+" iterations"), MaxContinuations: rapid.IntRange(0, 5).Draw(t, name+" continuations"),
 		MaxParallelCalls: rapid.IntRange(0, 5).Draw(t, name+" parallel"),
 	}
+	a.Capabilities = rapid.SliceOfDistinct(rapid.SampledFrom([]string{"x", "y", "z"}), rapid.ID[string]).Draw(t, name+" capabilities")
 	if rapid.Bool().Draw(t, name+" narrowed") {
 		a.Tools = rapid.SliceOfDistinct(rapid.SampledFrom([]string{"a", "b", "c", "d"}), rapid.ID[string]).Draw(t, name+" tools")
 		if a.Tools == nil {
@@ -53,6 +54,12 @@ func TestChildRightsShrink(t *testing.T) { // SA6, PR12
 			for _, tool := range []string{"a", "b", "c", "d", "e"} {
 				if allows(child, tool) != (allows(parent, tool) && allows(wanted, tool)) {
 					t.Fatalf("%s: parent %v, wanted %v, child %v", tool, parent.Tools, wanted.Tools, child.Tools)
+				}
+			}
+			for _, capability := range []string{"x", "y", "z"} {
+				both := slices.Contains(parent.Capabilities, capability) && slices.Contains(wanted.Capabilities, capability)
+				if slices.Contains(child.Capabilities, capability) != both {
+					t.Fatalf("%s: parent %v, wanted %v, child %v", capability, parent.Capabilities, wanted.Capabilities, child.Capabilities)
 				}
 			}
 			switch {

@@ -33,14 +33,21 @@ func (d subagentDirectory) List(ctx context.Context, session perdure.SessionID) 
 		return nil, err
 	}
 	if own {
-		entries, err := d.hostAgents.List(ctx)
+		kept, err := store.Read(ctx, d.cfg.Store, func(r store.Reader) ([]agent.Agent, error) {
+			return r.Directory().Agents().List(agent.StatusFilter{Status: agent.Active})
+		})
 		if err != nil {
 			return nil, err
 		}
-		for _, one := range entries {
-			if _, taken := found[one.Name]; !taken && one.Status == string(agent.Active) {
-				found[one.Name] = one.Description
-			}
+		for _, one := range kept {
+			found[one.Name] = one.Overlay.Description
+		}
+		given, err := d.cfg.Catalogue.Providers.agents()
+		if err != nil {
+			return nil, err
+		}
+		for name, one := range given {
+			found[name] = one.Description
 		}
 	}
 	for name := range d.cfg.Catalogue.Agents {

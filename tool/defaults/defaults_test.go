@@ -85,3 +85,22 @@ func TestAnnotations(t *testing.T) {
 		}
 	}
 }
+
+// TestOutgoing: the calls of these tools leave the deployment. What starts others is not among
+// them, because the others are counted themselves.
+func TestOutgoing(t *testing.T) {
+	t.Parallel()
+	tools, err := defaults.Registry(defaults.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, name := range tools.Names() {
+		if found, _ := tools.Get(name); tool.IsOutgoing(found) {
+			got = append(got, name)
+		}
+	}
+	if diff := cmp.Diff([]string{"get_weather", "get_forecast", "web_fetch"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
