@@ -113,17 +113,25 @@ func (b *bureau) say(ctx context.Context, text string) (perdure.SessionID, strin
 	if _, err = b.eng.Send(ctx, s.ID, perdure.Text(text)); err == nil {
 		err = b.eng.Sessions().WaitIdle(ctx, s.ID)
 	}
-	events, failed := b.eng.Events(ctx, s.ID, 0, 0)
-	if err != nil || failed != nil {
-		b.Fatal(err, failed)
+	if err != nil {
+		b.Fatal(err)
 	}
-	answer := ""
+	return s.ID, lastSaid(b.T, b.eng, s.ID)
+}
+
+// lastSaid returns the last text of a session's agent.
+func lastSaid(t *testing.T, eng *local.Engine, id perdure.SessionID) (answer string) {
+	t.Helper()
+	events, err := eng.Events(t.Context(), id, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, event := range events {
 		if f, ok := event.Fact.(perdure.OutputCompleted); ok && f.Message.Text() != "" {
 			answer = f.Message.Text()
 		}
 	}
-	return s.ID, answer
+	return answer
 }
 
 // child returns the agent of the only subagent of a session.

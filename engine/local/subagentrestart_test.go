@@ -23,16 +23,7 @@ func TestNamedSubagentAfterARestart(t *testing.T) {
 	var there atomic.Bool
 	there.Store(true)
 	entered, release := make(chan struct{}, 9), make(chan struct{})
-	hold := tool.New(tool.Spec{Name: "hold", Description: "x", Class: perdure.Idempotent},
-		func(ctx context.Context, _ struct{}, _ tool.Env) (string, error) {
-			entered <- struct{}{}
-			select {
-			case <-release:
-				return "held", nil
-			case <-ctx.Done():
-				return "", context.Cause(ctx)
-			}
-		})
+	hold := holdUntil(entered, release)
 	m, err := scripted.Parse("restart", []byte(`
 rules:
   - when: {user_contains: the piece, not_called: hold}
@@ -92,18 +83,25 @@ steps: [{text: "Hm.", repeat: true}]
 	run(func(eng *local.Engine) {
 		sessions, failed := eng.Sessions().List(t.Context(), 0)
 		err := errors.Join(failed, eng.Sessions().WaitIdle(t.Context(), id))
-		events, failed := eng.Events(t.Context(), id, 0, 0)
-		if err = errors.Join(err, failed); err != nil {
+		if err != nil {
 			t.Fatal(err)
 		}
-		last := ""
-		for _, event := range events {
-			if f, ok := event.Fact.(perdure.OutputCompleted); ok && f.Message.Text() != "" {
-				last = f.Message.Text()
-			}
-		}
-		if !strings.Contains(last, "held") || len(sessions) != 2 {
+		if last := lastSaid(t, eng, id); !strings.Contains(last, "held") || len(sessions) != 2 {
 			t.Errorf("%d sessions, got %q", len(sessions), last)
 		}
 	})
+}
+
+// holdUntil returns a tool that reports each start and works until it is released.
+func holdUntil(entered chan<- struct{}, release <-chan struct{}) tool.Tool {
+	return tool.New(tool.Spec{Name: "hold", Description: "x", Class: perdure.Idempotent},
+		func(ctx context.Context, _ struct{}, _ tool.Env) (string, error) {
+			entered <- struct{}{}
+			select {
+			case <-release:
+				return "held", nil
+			case <-ctx.Done():
+				return "", context.Cause(ctx)
+			}
+		})
 }
