@@ -8,13 +8,14 @@ import (
 
 	"github.com/perdure/perdure/internal/cli"
 	"github.com/perdure/perdure/tool"
+	"github.com/perdure/perdure/tool/web"
 )
 
 // TestNarrations: the sentences of each tool of the program name arguments and fields that it has,
 // and a tool that has one sentence has all three.
 func TestNarrations(t *testing.T) {
 	t.Parallel()
-	tools, err := newTools(cli.OpenOptions{}, nil, nil)
+	tools, err := newTools(cli.OpenOptions{}, nil, web.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
