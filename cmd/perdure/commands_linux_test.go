@@ -311,6 +311,7 @@ func TestC02Forms(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.must("secret set {kept} BANK_KEY --file {dir}/key.txt")
+	d.must("provider set gate --kind openai --base-url http://127.0.0.1:1/v1 --key-file {dir}/key.txt --default-model small")
 	told := 0
 	for _, s := range samples() {
 		if !s.tells() {
@@ -429,7 +430,7 @@ func destroying() [][2]string {
 		{"budget remove {budget}", "budget show"}, {"session delete doomed", "session list --jq [.[].id]"}, {"token revoke reader", "token list"},
 		{"file rm {kept} /hello.txt", "file ls {kept}"}, {"value delete {kept} colour", "value list {kept}"}, {"secret delete {kept} BANK_KEY", "secret list {kept}"},
 		{"resource release {doubt} box", "resource list {doubt}"}, {"webhook delete {hook}", "webhook list"},
-		{"agent delete written", "agent list"}, {"harness delete house", "harness list"},
+		{"agent delete written", "agent list"}, {"harness delete house", "harness list"}, {"provider delete gate", "provider list"},
 	}
 }
 
@@ -440,6 +441,7 @@ func TestC10Destroys(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.must("secret set {kept} BANK_KEY --file {dir}/key.txt")
+	d.must("provider set gate --kind openai --base-url http://127.0.0.1:1/v1 --key-file {dir}/key.txt --default-model small")
 	asks := map[string]bool{"doctor": true} // the killed process is outside every store: testdata/processes.txtar
 	for _, pair := range destroying() {
 		line, look := pair[0], pair[1]

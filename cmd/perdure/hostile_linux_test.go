@@ -147,6 +147,7 @@ func TestC18Terminal(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.must("secret set {kept} BANK_KEY --file {dir}/key.txt")
+	d.must("provider set gate --kind openai --base-url http://127.0.0.1:1/v1 --key-file {dir}/key.txt --default-model small")
 	url := d.hostile()
 	typed := d.typed()
 	env := append(os.Environ(), "HOME="+d.dir, "PERDURE_DATA="+d.data, "TERM=xterm", "GORACE=atexit_sleep_ms=0")
