@@ -133,7 +133,7 @@ func TestC19Real(t *testing.T) {
 	t.Parallel()
 	h := newTerminalHome(t, slowWork)
 	holder := onTerminal(t, h.env, "perdure", "run", "--model", "scripted:"+h.file("slow.yaml"), "--workspace", h.file("ws"), "--allow-shell", strings.Repeat("世界", 40))
-	holder.shows("Starting")
+	holder.shows(" bash running: ")
 	x := onTerminal(t, append(h.env, "NO_COLOR=1"), "perdure", "ps")
 	x.ends(0)
 	s := &screen{t: t, columns: 80, wraps: true}

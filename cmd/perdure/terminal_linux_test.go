@@ -247,7 +247,7 @@ func (h terminalHome) file(name string) string { return filepath.Join(h.folder, 
 func (h terminalHome) start() *terminal {
 	h.t.Helper()
 	x := onTerminal(h.t, h.env, "perdure", "run", "--model", "scripted:"+h.file("slow.yaml"), "--workspace", h.file("ws"), "--allow-shell", "build it")
-	x.shows("Starting")
+	x.shows(" bash running: ") // the task exists and runs
 	return x
 }
 

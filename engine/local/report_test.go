@@ -318,8 +318,9 @@ func liveOf(s *shop, say string) map[string][]map[string]any {
 	return live
 }
 
-// reporter reports output in two pieces, progress with a unit, and progress that is no number.
-func reporter(wait <-chan struct{}) tool.Tool {
+// reporter reports output in two pieces, progress with a unit, and progress that is no number, and
+// then works for a second, in which followers receive the reports.
+func reporter() tool.Tool {
 	return tool.NewBackground(tool.Spec{Name: "work", Description: "x", Class: perdure.Idempotent},
 		func(ctx context.Context, _ words, env tool.Env) (answer, error) {
 			env.Sink.Output("stdout", []byte("one\n"))
@@ -329,7 +330,7 @@ func reporter(wait <-chan struct{}) tool.Tool {
 			odd = odd / odd
 			env.Sink.Progress(odd, 1, "no number")
 			select {
-			case <-wait:
+			case <-time.After(time.Second):
 			case <-ctx.Done():
 			}
 			return answer{}, nil
@@ -341,7 +342,6 @@ func reporter(wait <-chan struct{}) tool.Tool {
 func TestLiveReports(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		wait := make(chan struct{})
 		s := openShop(t, `
 rules:
   - when: {not_called: work, user_contains: front}
@@ -352,10 +352,9 @@ rules:
     text: done
   - when: {last_role: tool_result}
     text: waiting
-`, local.Config{}, reporter(wait))
+`, local.Config{}, reporter())
 		s.run()
 		s.session()
-		time.AfterFunc(time.Second, func() { close(wait) })
 		front := liveOf(s, "front")
 
 		check := func(output []map[string]any, id, value string) {
@@ -372,6 +371,9 @@ rules:
 		back := liveOf(s, "back")
 		task := s.onlyTask()
 		check(back["tool.output.delta"], "task_id", string(task.ID))
+		if len(back["task.live"]) == 0 {
+			t.Fatal("no live updates of the task")
+		}
 		p, _ := back["task.live"][len(back["task.live"])-1]["progress"].(map[string]any)
 		if p["unit"] != "files" || p["label"] != "compiling" || p["total"] != 8.0 {
 			t.Errorf("live updates of the task: %v", back["task.live"])
