@@ -68,7 +68,7 @@ const (
 	ProviderScripted  = "scripted"  // answers from a file; it cannot be stored
 )
 
-// The sources of what is used to ask the models of a provider.
+// The sources of the key and the URL of a provider.
 const (
 	ProviderFromEnvironment = "environment" // an environment variable has the key
 	ProviderFromStore       = "store"

@@ -47,7 +47,7 @@ const (
 
 // Hints are advice to people and programs. Only policy, effect class and concurrency class bind
 // the runtime, except where a field says what the runtime does. A nil flag means unknown; see
-// [AnnotationsOf] for what is assumed then.
+// [AnnotationsOf] for the assumption that is made then.
 type Hints struct {
 	// ReadOnly, Destructive and Idempotent are advice: a call changes nothing; a call may remove or
 	// replace something; another call with the same arguments changes nothing more. The last one is
