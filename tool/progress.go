@@ -9,8 +9,9 @@ type ProgressSink interface {
 	ReportProgress(p perdure.Progress) perdure.Cause
 }
 
-// ReportProgress reports progress with a unit, or with a label and no numbers. A sink that is not a
-// [ProgressSink] receives the unit as a part of the label, and a report without numbers as a status.
+// ReportProgress reports progress with a unit, or with a label and no numbers. A sink that is not
+// a [ProgressSink] receives the unit as a part of the label, and a report without numbers as a
+// status.
 //
 //	tool.ReportProgress(env.Sink, perdure.Progress{Current: new(3.0), Total: new(8.0), Unit: "files", Label: "compiling"})
 func ReportProgress(to Sink, p perdure.Progress) perdure.Cause {

@@ -155,8 +155,8 @@ func (m *models) MaxTools(session perdure.SessionID, name string) int {
 	return 0
 }
 
-// known returns a model without reading the store, because its callers may be inside a transaction.
-// nil: it is not known without the store, or cannot be used here.
+// known returns a model without reading the store, because its callers may be inside a
+// transaction. nil: it is not known without the store, or cannot be used here.
 func (m *models) known(name string) model.Model {
 	t, err := readTarget(name)
 	if err == nil && !t.mayBeStored() {
