@@ -28,10 +28,8 @@ type Engine interface {
 	Send(ctx context.Context, id perdure.SessionID, message perdure.Message) (Sent, error)
 	Journal
 
-	// Sessions creates, lists, changes and deletes sessions, and controls their turns.
+	// Sessions creates, lists, changes, copies and deletes sessions, and controls their turns.
 	Sessions() Sessions
-	// Archives forks, exports and imports sessions.
-	Archives() Archives
 	// Approvals manages the decisions of people whether calls may run.
 	Approvals() Approvals
 	// Calls reads the effect ledger and resolves its calls.
@@ -79,9 +77,10 @@ type Journal interface {
 	Follow(ctx context.Context, id perdure.SessionID, after int64, fn func(Frame) error) error
 }
 
-// Sessions creates, lists, changes and deletes sessions, and controls their turns.
+// Sessions creates, lists, changes, copies and deletes sessions, and controls their turns.
 type Sessions interface {
 	SessionControl
+	SessionArchive
 
 	// Create creates a session for an agent.
 	Create(ctx context.Context, agent perdure.Agent) (Session, error)

@@ -251,7 +251,7 @@ func sessionDescribed(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: still, Agent: perdure.Agent{Name: "builder", Model: "scripted"}})
 	s.say("hi")
 	s.rest()
-	fork, err := s.eng.Archives().Fork(s.ctx, s.id, engine.Fork{})
+	fork, err := s.eng.Sessions().Fork(s.ctx, s.id, engine.Fork{})
 	if err != nil || fork.Agent != (engine.SessionAgent{Name: "builder", Model: "scripted"}) {
 		t.Errorf("the fork is %+v, %v", fork, err)
 	}
@@ -357,7 +357,7 @@ func sessionLabeled(t *testing.T, open Harness) {
 	}
 	s.say("hi")
 	s.rest()
-	fork, err := s.eng.Archives().Fork(s.ctx, s.id, engine.Fork{})
+	fork, err := s.eng.Sessions().Fork(s.ctx, s.id, engine.Fork{})
 	if err != nil || !maps.Equal(fork.Labels, want) {
 		t.Errorf("the fork is %+v, %v", fork, err)
 	}

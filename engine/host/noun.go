@@ -5,7 +5,6 @@ import "github.com/perdure/perdure/engine"
 // The nouns of the engine. Each has the methods of one interface of the port and shares the engine.
 type (
 	hostSessions    struct{ *Host }
-	hostArchives    struct{ *Host }
 	hostApprovals   struct{ *Host }
 	hostCalls       struct{ *Host }
 	hostHostCalls   struct{ *Host }
@@ -27,9 +26,6 @@ type (
 
 // Sessions implements engine.Engine.
 func (e *Host) Sessions() engine.Sessions { return hostSessions{e} }
-
-// Archives implements engine.Engine.
-func (e *Host) Archives() engine.Archives { return hostArchives{e} }
 
 // Approvals implements engine.Engine.
 func (e *Host) Approvals() engine.Approvals { return hostApprovals{e} }

@@ -5,7 +5,6 @@ import "github.com/perdure/perdure/engine"
 // The nouns of the engine. Each has the methods of one interface of the port and shares the engine.
 type (
 	engineSessions    struct{ *Engine }
-	engineArchives    struct{ *Engine }
 	engineApprovals   struct{ *Engine }
 	engineCalls       struct{ *Engine }
 	engineHostCalls   struct{ *Engine }
@@ -27,9 +26,6 @@ type (
 
 // Sessions implements engine.Engine.
 func (e *Engine) Sessions() engine.Sessions { return engineSessions{e} }
-
-// Archives implements engine.Engine.
-func (e *Engine) Archives() engine.Archives { return engineArchives{e} }
 
 // Approvals implements engine.Engine.
 func (e *Engine) Approvals() engine.Approvals { return engineApprovals{e} }

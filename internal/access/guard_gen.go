@@ -15,7 +15,6 @@ import (
 // The nouns of the engine, as the guard shows them.
 type (
 	guardedSessions    struct{ *Guard }
-	guardedArchives    struct{ *Guard }
 	guardedApprovals   struct{ *Guard }
 	guardedCalls       struct{ *Guard }
 	guardedHostCalls   struct{ *Guard }
@@ -94,6 +93,14 @@ func (g guardedSessions) WaitIdle(ctx context.Context, id perdure.SessionID) (er
 	return g.inner.Sessions().WaitIdle(ctx, id)
 }
 
+// Export implements engine.Sessions.
+func (g guardedSessions) Export(ctx context.Context, id perdure.SessionID, w io.Writer) (err error) {
+	if ctx, err = g.session(ctx, Admin, id); err != nil {
+		return err
+	}
+	return g.inner.Sessions().Export(ctx, id, w)
+}
+
 // List implements engine.Sessions.
 func (g guardedSessions) List(ctx context.Context, limit int) (result []engine.Session, err error) {
 	if ctx, err = g.scoped(ctx, Read); err != nil {
@@ -108,17 +115,6 @@ func (g guardedSessions) ListWhere(ctx context.Context, filter engine.SessionFil
 		return result, err
 	}
 	return g.inner.Sessions().ListWhere(ctx, filter)
-}
-
-// Archives implements engine.Engine.
-func (g *Guard) Archives() engine.Archives { return guardedArchives{g} }
-
-// Export implements engine.Archives.
-func (g guardedArchives) Export(ctx context.Context, id perdure.SessionID, w io.Writer) (err error) {
-	if ctx, err = g.session(ctx, Admin, id); err != nil {
-		return err
-	}
-	return g.inner.Archives().Export(ctx, id, w)
 }
 
 // Approvals implements engine.Engine.

@@ -31,19 +31,20 @@ var methodsOf = map[string]string{
 		Agents.Get Harnesses.Get
 	`, // who may write it sees what is overwritten
 	"write": `
-		Archives.Fork Calls.Answer Calls.Detach Engine.Send Files.Move Files.Remove Files.Write
+		Calls.Answer Calls.Detach Engine.Send Files.Move Files.Remove Files.Write
 		HostCalls.MarkReported HostCalls.Start Schedules.Backfill Schedules.Create Schedules.Delete
 		Schedules.Pause Schedules.Resume Schedules.Trigger Secrets.Remove Secrets.Set Sessions.Change
-		Sessions.Create Sessions.CreateAs Sessions.CreateFromAgent Sessions.Delete Sessions.Interrupt
-		Sessions.Pause Tasks.Cancel Tasks.CancelAll Tasks.CancelWhere Tasks.Drain Tasks.Send
+		Sessions.Create Sessions.CreateAs Sessions.CreateFromAgent Sessions.Delete Sessions.Fork
+		Sessions.Interrupt Sessions.Pause Tasks.Cancel Tasks.CancelAll Tasks.CancelWhere Tasks.Drain Tasks.Send
 		Tasks.SetDelivery Tools.Call Values.Remove Values.Set
 	`,
 	"approve": `
 		Approvals.Decide Calls.Resolve Resources.Release Sessions.Resume Tasks.Resolve
 	`,
 	"admin": `
-		Agents.Delete Agents.Put Archives.Export Archives.Import Audit.List Budgets.Remove Budgets.Set
-		Connections.Test Harnesses.Delete Harnesses.Put Tokens.List Tokens.Revoke Webhooks.Change
+		Agents.Delete Agents.Put Audit.List Budgets.Remove Budgets.Set
+		Connections.Test Harnesses.Delete Harnesses.Put
+		Sessions.Export Sessions.Import Tokens.List Tokens.Revoke Webhooks.Change
 		Webhooks.Create Webhooks.Delete Webhooks.Deliveries Webhooks.Get Webhooks.List Webhooks.Redeliver
 		Webhooks.Rotate Webhooks.Test
 	`,

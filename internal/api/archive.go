@@ -52,7 +52,7 @@ func (a archiveHandlers) forkSession(ctx context.Context, in *OfSession, body ne
 	if body.ID == "" {
 		body.ID = newID[perdure.SessionID](ctx)
 	}
-	s, err := a.cfg.Engine.Archives().Fork(ctx, in.ID, engine.Fork{ID: body.ID, At: body.At, Effects: body.Effects, Title: body.Title})
+	s, err := a.cfg.Engine.Sessions().Fork(ctx, in.ID, engine.Fork{ID: body.ID, At: body.At, Effects: body.Effects, Title: body.Title})
 	return &created{Location: "/v1/sessions/" + string(s.ID), Body: s}, err
 }
 
@@ -67,7 +67,7 @@ func (a archiveHandlers) exportSession(ctx context.Context, in *struct {
 	}
 	return &streamed{Body: func(c huma.Context) {
 		out := &archiveAnswer{to: c}
-		err := a.cfg.Engine.Archives().Export(ctx, in.ID, out)
+		err := a.cfg.Engine.Sessions().Export(ctx, in.ID, out)
 		switch {
 		case err != nil && out.begun:
 			a.abort(ctx, err)
@@ -100,7 +100,7 @@ func (w *archiveAnswer) Write(p []byte) (int, error) {
 
 func (a archiveHandlers) importSession(ctx context.Context, in *importQuery) (*created, error) {
 	req := requestOf(ctx)
-	s, err := a.cfg.Engine.Archives().Import(ctx, bytes.NewReader(req.body), engine.Import{TakeOver: in.TakeOver})
+	s, err := a.cfg.Engine.Sessions().Import(ctx, bytes.NewReader(req.body), engine.Import{TakeOver: in.TakeOver})
 	if errors.Is(err, perdure.Conflict) && req.repeated { // an earlier attempt under this key lost its response
 		var head struct {
 			ID perdure.SessionID `json:"session_id"`

@@ -257,7 +257,7 @@ func (c *sessionFork) Run(ctx context.Context, a *app) error {
 			a.message("would fork %s after event %d of %d: %s", s.ID, at, s.LastSeq, a.oneLine(s.Title, cellChars))
 			return nil
 		}
-		f, err := eng.Archives().Fork(ctx, s.ID, engine.Fork{At: c.At, Effects: strings.ReplaceAll(c.Effects, "-", "_"), Title: c.Title})
+		f, err := eng.Sessions().Fork(ctx, s.ID, engine.Fork{At: c.At, Effects: strings.ReplaceAll(c.Effects, "-", "_"), Title: c.Title})
 		if err != nil {
 			return err
 		}
@@ -312,7 +312,7 @@ func (c *sessionExport) Run(ctx context.Context, a *app) error {
 				out = safe
 			}
 			export := &exportHeadWriter{to: out, tell: sessionText{a}.leftOut}
-			return errors.Join(eng.Archives().Export(ctx, s.ID, export), export.flush())
+			return errors.Join(eng.Sessions().Export(ctx, s.ID, export), export.flush())
 		}
 		file, err := os.OpenFile(c.To, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if errors.Is(err, fs.ErrExist) {
@@ -323,7 +323,7 @@ func (c *sessionExport) Run(ctx context.Context, a *app) error {
 			return fmt.Errorf("export %s: %w", s.ID, err)
 		}
 		out := &exportHeadWriter{to: file, tell: sessionText{a}.leftOut}
-		err = errors.Join(eng.Archives().Export(ctx, s.ID, out), out.flush())
+		err = errors.Join(eng.Sessions().Export(ctx, s.ID, out), out.flush())
 		if err == nil {
 			err = file.Sync()
 		}
@@ -360,7 +360,7 @@ func (c *sessionImport) Run(ctx context.Context, a *app) error {
 	head, in := peekHead(in)
 	sessionText{a}.leftOut(head)
 	return a.with(ctx, writesAccess(false), func(eng Engine) error {
-		s, err := eng.Archives().Import(ctx, in, engine.Import{TakeOver: c.TakeOver})
+		s, err := eng.Sessions().Import(ctx, in, engine.Import{TakeOver: c.TakeOver})
 		switch {
 		case errors.Is(err, perdure.Conflict) && !c.TakeOver:
 			return &userError{err: err, message: err.Error(),
