@@ -64,6 +64,12 @@ type Engine interface {
 	Secrets() Secrets
 	// Resources lists what sessions created elsewhere.
 	Resources() Resources
+	// Images stores images with sessions.
+	Images() Images
+	// Databases reads the databases of sessions.
+	Databases() Databases
+	// Payments reads and resolves what tools paid.
+	Payments() Payments
 }
 
 // Journal reads the events of sessions.

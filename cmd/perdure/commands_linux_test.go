@@ -135,6 +135,8 @@ const deskScript = `
 rules:
   - when: {last_role: notification}
     text: It is home.
+  - when: {user_contains: table, last_role: user, not_called: sql_execute}
+    calls: [{name: sql_execute, args: {sql: "CREATE TABLE t AS SELECT 7 AS n"}}]
   - when: {user_contains: build, last_role: user, not_called: spawn_background}
     calls:
       - {name: spawn_background, args: {tool: bash, title: Build, args: {command: "echo begun; sleep 600"}}}
@@ -184,7 +186,8 @@ func newDesk(t *testing.T) *desk {
 	d.until("three commands of doubt", func() bool { return alive(t, d.data) == 3 })
 	d.kill()
 	killCommands(d.data)
-	d.stands(doubt)
+	d.stands("testdata/resource.sql", doubt)
+	d.stands("testdata/payment.sql", doubt)
 	d.start()
 	d.until("two outcomes nobody knows", func() bool {
 		return d.must("session show "+doubt+" --jq .unknown_calls") != "0" && d.must("task list --session "+doubt+" --state unknown -o name") != ""
@@ -200,6 +203,12 @@ func newDesk(t *testing.T) *desk {
 	d.must("harness apply " + filepath.Join(d.dir, "house.yaml"))
 	d.must("file put " + kept + " " + filepath.Join(d.dir, "hello.txt") + " /hello.txt")
 	d.must("value set " + kept + " colour blue")
+	d.write(filepath.Join(d.dir, "dot.gif"), "GIF89a\n")
+	d.write(filepath.Join(d.dir, "other.gif"), "GIF89a other\n")
+	d.write(filepath.Join(d.dir, "query.sql"), "SELECT n FROM t")
+	d.must("image put " + kept + " " + filepath.Join(d.dir, "dot.gif"))
+	d.must("session new --model " + model + " --title tables --capability session_sql")
+	d.must("session send tables table --wait")
 	d.must("schedule create @daily --session " + kept + " --message hello --title daily")
 	d.must("budget set session " + kept + " --limit 5")
 	d.must("token create reader --scope read")
@@ -221,10 +230,10 @@ func newDesk(t *testing.T) *desk {
 	return d
 }
 
-// stands gives a session a resource, which normally only its tools can register.
-func (d *desk) stands(session string) {
+// stands gives a session something that normally only its tools can make.
+func (d *desk) stands(file, session string) {
 	d.t.Helper()
-	statement, err := os.ReadFile("testdata/resource.sql")
+	statement, err := os.ReadFile(file)
 	if err != nil {
 		d.t.Fatal(err)
 	}

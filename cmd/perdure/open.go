@@ -140,6 +140,10 @@ func newEngine(ctx context.Context, o cli.OpenOptions, st store.Store, told obse
 	if e.storage, err = openStorage(ctx, o, st); err != nil {
 		return nil, err
 	}
+	payments, err := readPayments(o)
+	if err != nil {
+		return nil, errors.Join(err, e.storage.Close())
+	}
 	data := e.storage.Storage
 	data.Forget = sessionRemover(o.Dir, data.SQL, e.workspaces)
 	e.cfg = local.Config{
@@ -148,6 +152,7 @@ func newEngine(ctx context.Context, o cli.OpenOptions, st store.Store, told obse
 		Policies: local.Policies{Permit: permit},
 		Timing:   local.Timing{Retention: retention, Drain: times.settle, Return: times.end},
 		Storage:  data, Billing: local.Billing{Prices: &prices}, Log: o.Log,
+		Payments:  payments,
 		Telemetry: told.engine, Catalogue: local.Catalogue{Providers: e.configuredAgents()},
 		Webhooks: local.Webhooks{Egress: out, Show: shown(o.Disclosure)},
 	}
@@ -239,7 +244,7 @@ func newTools(o cli.OpenOptions, w *workspaces, fetching []tool.Tool) (*tool.Reg
 		[]tool.Tool{core.LoadTool()})...)
 	tools.LogTo(o.Log)
 	tools.RegisterOptional(slices.Concat(subagent.Tools(), schedule.Tools(), session.StorageTools(), session.SQLTools(),
-		[]tool.Tool{session.ListResources(), session.CheckBudget()})...)
+		[]tool.Tool{session.ListResources(), session.CheckBudget(), session.SetTitle()})...)
 	return tools, addShell(tools, o, w)
 }
 
@@ -282,5 +287,6 @@ func (e *localEngine) UseModel(id perdure.SessionID, name string) { e.models.use
 
 func (e *localEngine) Close() error {
 	e.egress.Close()
+	closePayments(e.cfg.Payments)
 	return errors.Join(e.servers.Close(), e.door.close(), e.workspaces.close(), e.storage.Close(), e.store.Close())
 }

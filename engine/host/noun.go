@@ -22,6 +22,9 @@ type (
 	hostValues      struct{ *Host }
 	hostSecrets     struct{ *Host }
 	hostResources   struct{ *Host }
+	hostImages      struct{ *Host }
+	hostDatabases   struct{ *Host }
+	hostPayments    struct{ *Host }
 )
 
 // Sessions implements engine.Engine.
@@ -77,3 +80,12 @@ func (e *Host) Secrets() engine.Secrets { return hostSecrets{e} }
 
 // Resources implements engine.Engine.
 func (e *Host) Resources() engine.Resources { return hostResources{e} }
+
+// Images implements engine.Engine.
+func (e *Host) Images() engine.Images { return hostImages{e} }
+
+// Databases implements engine.Engine.
+func (e *Host) Databases() engine.Databases { return hostDatabases{e} }
+
+// Payments implements engine.Engine.
+func (e *Host) Payments() engine.Payments { return hostPayments{e} }

@@ -22,6 +22,9 @@ type (
 	engineValues      struct{ *Engine }
 	engineSecrets     struct{ *Engine }
 	engineResources   struct{ *Engine }
+	engineImages      struct{ *Engine }
+	engineDatabases   struct{ *Engine }
+	enginePayments    struct{ *Engine }
 )
 
 // Sessions implements engine.Engine.
@@ -77,3 +80,12 @@ func (e *Engine) Secrets() engine.Secrets { return engineSecrets{e} }
 
 // Resources implements engine.Engine.
 func (e *Engine) Resources() engine.Resources { return engineResources{e} }
+
+// Images implements engine.Engine.
+func (e *Engine) Images() engine.Images { return engineImages{e} }
+
+// Databases implements engine.Engine.
+func (e *Engine) Databases() engine.Databases { return engineDatabases{e} }
+
+// Payments implements engine.Engine.
+func (e *Engine) Payments() engine.Payments { return enginePayments{e} }

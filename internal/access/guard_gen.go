@@ -32,6 +32,9 @@ type (
 	guardedValues      struct{ *Guard }
 	guardedSecrets     struct{ *Guard }
 	guardedResources   struct{ *Guard }
+	guardedImages      struct{ *Guard }
+	guardedDatabases   struct{ *Guard }
+	guardedPayments    struct{ *Guard }
 )
 
 // Events implements engine.Engine.
@@ -630,6 +633,14 @@ func (g guardedFiles) Move(ctx context.Context, id perdure.SessionID, m engine.F
 	return g.inner.Files().Move(ctx, id, m)
 }
 
+// Grep implements engine.Files.
+func (g guardedFiles) Grep(ctx context.Context, id perdure.SessionID, s engine.FileSearch) (result engine.FileMatches, err error) {
+	if ctx, err = g.session(ctx, Read, id); err != nil {
+		return result, err
+	}
+	return g.inner.Files().Grep(ctx, id, s)
+}
+
 // Values implements engine.Engine.
 func (g *Guard) Values() engine.Values { return guardedValues{g} }
 
@@ -717,4 +728,93 @@ func (g guardedResources) Release(ctx context.Context, id perdure.SessionID, res
 		return result, err
 	}
 	return g.inner.Resources().Release(ctx, id, resource, by)
+}
+
+// Images implements engine.Engine.
+func (g *Guard) Images() engine.Images { return guardedImages{g} }
+
+// Put implements engine.Images.
+func (g guardedImages) Put(ctx context.Context, id perdure.SessionID, w engine.ImageWrite) (result engine.Image, err error) {
+	if ctx, err = g.session(ctx, Write, id); err != nil {
+		return result, err
+	}
+	return g.inner.Images().Put(ctx, id, w)
+}
+
+// List implements engine.Images.
+func (g guardedImages) List(ctx context.Context, id perdure.SessionID) (result []engine.Image, err error) {
+	if ctx, err = g.session(ctx, Read, id); err != nil {
+		return result, err
+	}
+	return g.inner.Images().List(ctx, id)
+}
+
+// Get implements engine.Images.
+func (g guardedImages) Get(ctx context.Context, id perdure.SessionID, image perdure.ImageID, content bool) (result engine.Image, err error) {
+	if ctx, err = g.session(ctx, Read, id); err != nil {
+		return result, err
+	}
+	return g.inner.Images().Get(ctx, id, image, content)
+}
+
+// Remove implements engine.Images.
+func (g guardedImages) Remove(ctx context.Context, id perdure.SessionID, image perdure.ImageID) (err error) {
+	if ctx, err = g.session(ctx, Write, id); err != nil {
+		return err
+	}
+	return g.inner.Images().Remove(ctx, id, image)
+}
+
+// Databases implements engine.Engine.
+func (g *Guard) Databases() engine.Databases { return guardedDatabases{g} }
+
+// List implements engine.Databases.
+func (g guardedDatabases) List(ctx context.Context, id perdure.SessionID) (result []engine.Database, err error) {
+	if ctx, err = g.session(ctx, Read, id); err != nil {
+		return result, err
+	}
+	return g.inner.Databases().List(ctx, id)
+}
+
+// Query implements engine.Databases.
+func (g guardedDatabases) Query(ctx context.Context, id perdure.SessionID, q engine.DatabaseQuery) (result engine.DatabaseRows, err error) {
+	if ctx, err = g.session(ctx, Read, id); err != nil {
+		return result, err
+	}
+	return g.inner.Databases().Query(ctx, id, q)
+}
+
+// Dump implements engine.Databases.
+func (g guardedDatabases) Dump(ctx context.Context, id perdure.SessionID, database string, w io.Writer) (err error) {
+	if ctx, err = g.session(ctx, Read, id); err != nil {
+		return err
+	}
+	return g.inner.Databases().Dump(ctx, id, database, w)
+}
+
+// Payments implements engine.Engine.
+func (g *Guard) Payments() engine.Payments { return guardedPayments{g} }
+
+// List implements engine.Payments.
+func (g guardedPayments) List(ctx context.Context, filter engine.PaymentFilter) (result []engine.Payment, err error) {
+	if ctx, err = g.scoped(ctx, Read); err != nil {
+		return result, err
+	}
+	return g.inner.Payments().List(ctx, filter)
+}
+
+// Get implements engine.Payments.
+func (g guardedPayments) Get(ctx context.Context, id string) (result engine.Payment, err error) {
+	if ctx, err = g.scoped(ctx, Read); err != nil {
+		return result, err
+	}
+	return g.inner.Payments().Get(ctx, id)
+}
+
+// Resolve implements engine.Payments.
+func (g guardedPayments) Resolve(ctx context.Context, id string, o engine.PaymentResolution) (result engine.Payment, err error) {
+	if ctx, err = g.scoped(ctx, Approve); err != nil {
+		return result, err
+	}
+	return g.inner.Payments().Resolve(ctx, id, o)
 }

@@ -94,6 +94,9 @@ func (r *rig) posts() map[string]ask {
 		"move-file":         post(r.filed("/notes/today.md")+"/files:move", `{"from":"/notes/today.md","to":"/notes/old.md"}`),
 		"cancel-many-tasks": post("/v1/tasks:cancel", `{"filter":{"session_id":"`+strings.TrimPrefix(r.asking("asking").session, "/v1/sessions/")+`"}}`),
 		"retry-task":        post(r.canceled()+"/retry", `{}`),
+		"put-image":         r.upload(s, "a.png", onePixel),
+		"query-database":    post(r.database()+"/databases/main/query", `{"sql":"SELECT a FROM t"}`),
+		"resolve-payment":   post(r.unknownPayment()+"/resolve", `{"outcome":"did_not_happen","note":"n"}`),
 	}
 }
 
@@ -127,6 +130,7 @@ func (r *rig) writes() map[string]ask {
 		"put-harness":      put("/v1/harnesses/made", `{"tools":["echo"]}`),
 		"delete-harness":   erase(r.layer("gone")),
 		"release-resource": erase(r.beside(s, "gone")),
+		"delete-image":     erase(r.image(s)),
 		"revoke-token":     erase("/v1/tokens/" + string(r.let(`{"name":"gone"}`).ID)),
 	})
 	return all

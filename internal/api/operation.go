@@ -78,7 +78,7 @@ func (a *API) closeRequests() {
 		"Approving", "Denying", "Detaching", "ClientAnswer", "NewBudget", "Resuming", "Drain", "NewTaskMessage", "InputAnswer", "NewDelivery", "NewFork", "HostCallRequest",
 		"NewSchedule", "ScheduleAction", "Pausing", "Backfilling", "ScheduleAct", "NewValue", "NewSecret", "FileMove", "TaskFilter",
 		"NewBulkCancel", "Retrying", "SessionChange", "NewToken", "NewWebhook", "WebhookChange", "WebhookAct", "ConnectionAct", "NewAgent",
-		"InitialFile", "Limit", "Limits", "Approvals"} {
+		"InitialFile", "Limit", "Limits", "Approvals", "NewQuery", "PaymentResolution"} {
 		a.schemas().Map()[name].AdditionalProperties = false
 	}
 }

@@ -28,10 +28,13 @@ type conversation struct {
 	lastHoldReason string       // the last reason shown for why nothing is answered
 }
 
-// send sends a message to the session. The message is durable when send returns.
-func (c *conversation) send(ctx context.Context, text string) error {
+// send sends a message to the session, with images after the text. The message is durable when send
+// returns.
+func (c *conversation) send(ctx context.Context, text string, images ...perdure.Part) error {
 	c.stream.sending()
-	_, err := c.eng.Send(ctx, c.stream.id, perdure.Text(text))
+	message := perdure.Text(text)
+	message.Parts = append(message.Parts, images...)
+	_, err := c.eng.Send(ctx, c.stream.id, message)
 	return err
 }
 

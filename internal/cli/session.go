@@ -25,6 +25,7 @@ type sessionCommand struct {
 	Tail eventTail   `cmd:"" help:"Follow the events of a session (same as event tail)."`
 
 	Label     sessionLabel     `cmd:"" help:"Set or remove labels of a session."`
+	Rename    sessionRename    `cmd:"" help:"Change the title of a session."`
 	Interrupt sessionInterrupt `cmd:"" help:"End the running turn. Background tasks continue."`
 	Pause     sessionPause     `cmd:"" help:"Pause a session: running work ends normally, and nothing new starts until it is resumed."`
 	Resume    sessionResume    `cmd:"" help:"Resume a session that was paused by a user or a budget."`
