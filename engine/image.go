@@ -13,9 +13,9 @@ const MaxImageBytes = 20 << 20
 // Images stores images with sessions. A message names an image by its id, and the results of tools
 // do the same. NotFound, in every method: no such session, or no such image in it.
 type Images interface {
-	// Put stores an image; it is durable when Images.Put returns. The same bytes under the same name
-	// are one image of the session. Invalid: the bytes are not a PNG, JPEG, GIF or WebP image. Limit:
-	// it is larger than MaxImageBytes, or the session has too many images.
+	// Put stores an image; it is durable when Images.Put returns. The same bytes under the same
+	// name are one image of the session. Invalid: the bytes are not a PNG, JPEG, GIF or WebP image.
+	// Limit: it is larger than MaxImageBytes, or the session has too many images.
 	Put(ctx context.Context, id perdure.SessionID, w ImageWrite) (Image, error)
 	// List lists the images of a session in the order of their creation, without their bytes. Those
 	// of the session that it was forked from are not among them.

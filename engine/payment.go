@@ -16,8 +16,8 @@ type Payments interface {
 	Get(ctx context.Context, id string) (Payment, error)
 	// Resolve records a person's resolution of a payment whose outcome is unknown. No money moves.
 	// NotFound: there is no such attempt. Conflict: its outcome is known, or the wallet may still
-	// answer, or the attempt is not the last one of its request. Invalid: o.By is empty or o.Receipt
-	// is given for a payment that did not happen.
+	// answer, or the attempt is not the last one of its request. Invalid: o.By is empty or
+	// o.Receipt is given for a payment that did not happen.
 	Resolve(ctx context.Context, id string, o PaymentResolution) (Payment, error)
 }
 

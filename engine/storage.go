@@ -24,9 +24,9 @@ type Files interface {
 	Remove(ctx context.Context, id perdure.SessionID, r FileRemoval) error
 	// Move moves a file, or a directory with everything below it. Conflict: the target exists.
 	Move(ctx context.Context, id perdure.SessionID, m FileMove) (File, error)
-	// Grep searches the lines of text files for a regular expression (RE2), within the limits of the
-	// tool grep_files; the result says what was not searched. Invalid: the pattern or the glob is
-	// not valid. Limit: the search took too long.
+	// Grep searches the lines of text files for a regular expression (RE2), within the limits of
+	// the tool grep_files; the result says what was not searched. Invalid: the pattern or the glob
+	// is not valid. Limit: the search took too long.
 	Grep(ctx context.Context, id perdure.SessionID, s FileSearch) (FileMatches, error)
 }
 

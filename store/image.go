@@ -83,7 +83,7 @@ type ImageWriter interface {
 	// be durable before. Invalid or Limit: as Check says. Limit: the session has MaxImages.
 	// Conflict: the id exists. NotFound: no such session.
 	Put(i Image) (Image, error)
-	// Remove removes an image of a session. A blob stays. NotFound: it does not exist, or belongs to
-	// another session.
+	// Remove removes an image of a session. A blob stays. NotFound: it does not exist, or belongs
+	// to another session.
 	Remove(session perdure.SessionID, id perdure.ImageID) error
 }

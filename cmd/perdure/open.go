@@ -137,12 +137,12 @@ func newEngine(ctx context.Context, o cli.OpenOptions, st store.Store, told obse
 	if err != nil {
 		return nil, err
 	}
-	if e.storage, err = openStorage(ctx, o, st); err != nil {
-		return nil, err
-	}
 	payments, err := readPayments(o)
 	if err != nil {
-		return nil, errors.Join(err, e.storage.Close())
+		return nil, err
+	}
+	if e.storage, err = openStorage(ctx, o, st); err != nil {
+		return nil, err
 	}
 	data := e.storage.Storage
 	data.Forget = sessionRemover(o.Dir, data.SQL, e.workspaces)
@@ -159,26 +159,31 @@ func newEngine(ctx context.Context, o cli.OpenOptions, st store.Store, told obse
 	if e.Engine, err = local.Open(ctx, e.cfg); err != nil {
 		return nil, errors.Join(err, e.storage.Close())
 	}
+	if err := e.openDoor(ctx, o, told, times); err != nil {
+		return nil, errors.Join(err, e.storage.Close())
+	}
+	if o.Access == cli.Writing && o.Serve { // its callers see the tools of all servers
+		e.servers.startAll()
+	}
+	return e, nil
+}
+
+// openDoor prepares the API of an engine and, if it writes, opens its socket.
+func (e *localEngine) openDoor(ctx context.Context, o cli.OpenOptions, told observed, times stopTimes) error {
 	e.agentTools.use(e.Engine)
-	e.door = newAPIServer(e.Engine, st, o.Dir, o.Log)
+	e.door = newAPIServer(e.Engine, e.store, o.Dir, o.Log)
 	e.door.resumedOnce, e.door.answer = told, times.answer
 	e.door.storePlace = func(ctx context.Context) (engine.StorageIdentity, error) { return storeOf(ctx, o.Dir, o.Database) }
 	if e.door.tools = o.MCP; len(o.MCP) > 0 {
 		e.cfg.Tools.Await(ctx, nil, o.MCP)
 		if _, err := toolsWithHandles(ctx, e.Engine, o.MCP, e.comesLater); err != nil {
-			return nil, errors.Join(err, e.storage.Close())
+			return err
 		}
 	}
 	if o.Access != cli.Writing {
-		return e, nil
+		return nil
 	}
-	if err := e.door.openSocket(); err != nil {
-		return nil, errors.Join(err, e.storage.Close())
-	}
-	if o.Serve { // its callers see the tools of all servers
-		e.servers.startAll()
-	}
-	return e, nil
+	return e.door.openSocket()
 }
 
 // comesLater reports whether a tool belongs to an MCP server that is not available.

@@ -68,7 +68,8 @@ func readPayments(o cli.OpenOptions) (p local.Payments, err error) {
 	return p, nil
 }
 
-// open creates the wallet and the authority. The values of variables are added to the known secrets.
+// open creates the wallet and the authority. The values of variables are added to the known
+// secrets.
 func (c paymentsConfig) open(known *redact.Set) (p local.Payments, err error) {
 	authorization, err := fromVariables("wallet.authorization", c.Wallet.Authorization, known)
 	if err == nil {

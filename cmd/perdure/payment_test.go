@@ -12,8 +12,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	standard "github.com/standard-webhooks/standard-webhooks/libraries/go"
-
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/examples/payments"
 )
@@ -35,7 +33,7 @@ func newShop(t *testing.T) *shop {
 	t.Helper()
 	s := &shop{t: t, data: shortDir(t), wallet: &payments.Wallet{Authorization: "Bearer w4llet"}}
 	script, charged, stay := dyingServer(t)
-	key, err := standard.NewWebhook(paymentSecret)
+	authority, err := payments.NewAuthority(paymentSecret, func(payments.Question) (bool, string) { return !s.denies.Load(), "not on Sundays" })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +46,7 @@ func newShop(t *testing.T) *shop {
 		s.wallet.ServeHTTP(httptest.NewRecorder(), r)
 		panic(http.ErrAbortHandler)
 	})
-	paths.Handle("/ask", &payments.Authority{Key: key, Allow: func(payments.Question) (bool, string) { return !s.denies.Load(), "not on Sundays" }})
+	paths.Handle("/ask", authority)
 	server := httptest.NewServer(paths)
 	t.Cleanup(server.Close)
 	s.charged, s.model = charged, filepath.Join(s.data, "buyer.yaml")

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -66,16 +67,24 @@ func (s *dataServer) kill() {
 	_ = s.cmd.Wait()
 }
 
+// dataRequest is a request to a dataServer.
+type dataRequest struct {
+	method, path string
+	token        string // empty: that of the data directory
+	contentType  string
+	body         []byte
+}
+
 // ask sends a request and returns its answer.
-func (s *dataServer) ask(method, path, token, contentType string, body []byte) (int, []byte, http.Header) {
+func (s *dataServer) ask(q dataRequest) (int, []byte) {
 	s.t.Helper()
-	req, err := http.NewRequest(method, s.url+path, bytes.NewReader(body))
+	req, err := http.NewRequest(q.method, s.url+q.path, bytes.NewReader(q.body))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	if contentType != "" {
-		req.Header.Set("Content-Type", contentType)
+	req.Header.Set("Authorization", "Bearer "+cmp.Or(q.token, s.token))
+	if q.contentType != "" {
+		req.Header.Set("Content-Type", q.contentType)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -86,7 +95,7 @@ func (s *dataServer) ask(method, path, token, contentType string, body []byte) (
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return resp.StatusCode, text, resp.Header
+	return resp.StatusCode, text
 }
 
 // want sends a request that succeeds, and decodes its answer.
@@ -96,7 +105,7 @@ func (s *dataServer) want(into any, method, path, body string) {
 	if body != "" {
 		kind = "application/json"
 	}
-	status, text, _ := s.ask(method, path, s.token, kind, []byte(body))
+	status, text := s.ask(dataRequest{method: method, path: path, contentType: kind, body: []byte(body)})
 	if status/100 != 2 {
 		s.t.Fatalf("%s %s: %d %s", method, path, status, text)
 	}
@@ -187,7 +196,7 @@ func TestImagesReachTheModel(t *testing.T) {
 		return shownImages(all[len(all)-1].Messages)
 	}
 
-	status, text, _ := s.ask("POST", session+"/images?filename=dot.png", s.token, "image/png", raw)
+	status, text := s.ask(dataRequest{method: "POST", path: session + "/images?filename=dot.png", contentType: "image/png", body: raw})
 	var stored engine.Image
 	if err := json.Unmarshal(text, &stored); err != nil || status != 201 {
 		t.Fatalf("%d %s", status, text)
@@ -279,7 +288,7 @@ func TestUploadKilled(t *testing.T) {
 	s = startDataServer(t, data)
 	s.want(&all, "GET", "/v1/sessions/"+id+"/images", "")
 	for _, i := range all.Items {
-		if status, text, _ := s.ask("GET", "/v1/sessions/"+id+"/images/"+string(i.ID), s.token, "", nil); status != 200 || !bytes.Equal(text, big) {
+		if status, text := s.ask(dataRequest{method: "GET", path: "/v1/sessions/" + id + "/images/" + string(i.ID)}); status != 200 || !bytes.Equal(text, big) {
 			t.Errorf("%s: %d with %d bytes, want %d", i.ID, status, len(text), len(big))
 		}
 	}
@@ -324,7 +333,7 @@ func TestGrepIsBounded(t *testing.T) {
 	if !strings.Contains(out, "/f007.txt:4801:needle 7") {
 		t.Errorf("the command printed %s", out)
 	}
-	if status, text, _ := s.ask("GET", "/v1/sessions/"+id+"/files:grep?pattern=(", s.token, "", nil); status != 400 || !strings.Contains(string(text), "missing closing )") {
+	if status, text := s.ask(dataRequest{method: "GET", path: "/v1/sessions/" + id + "/files:grep?pattern=("}); status != 400 || !strings.Contains(string(text), "missing closing )") {
 		t.Errorf("a wrong pattern: %d %s", status, text)
 	}
 }
@@ -344,7 +353,7 @@ func TestSessionDataOfOrgs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, text, _ := s.ask("POST", "/v1/sessions/"+id+"/images", s.token, "image/png", raw)
+	_, text := s.ask(dataRequest{method: "POST", path: "/v1/sessions/" + id + "/images", contentType: "image/png", body: raw})
 	var stored engine.Image
 	if err := json.Unmarshal(text, &stored); err != nil {
 		t.Fatal(err)
@@ -364,17 +373,17 @@ func TestSessionDataOfOrgs(t *testing.T) {
 		if body != "" {
 			method, kind = "POST", "application/json"
 		}
-		if status, text, _ := s.ask(method, path, stranger, kind, []byte(body)); status != 404 {
+		if status, text := s.ask(dataRequest{method, path, stranger, kind, []byte(body)}); status != 404 {
 			t.Errorf("a stranger reads %s: %d %s", path, status, text)
 		}
-		if status, text, _ := s.ask(method, path, agent, kind, []byte(body)); status != 200 {
+		if status, text := s.ask(dataRequest{method, path, agent, kind, []byte(body)}); status != 200 {
 			t.Errorf("the own org cannot read %s: %d %s", path, status, text)
 		}
 	}
-	if status, _, _ := s.ask("DELETE", session+"/images/"+string(stored.ID), stranger, "", nil); status != 404 {
+	if status, _ := s.ask(dataRequest{method: "DELETE", path: session + "/images/" + string(stored.ID), token: stranger}); status != 404 {
 		t.Errorf("a stranger deletes an image: %d", status)
 	}
-	if status, _, _ := s.ask("POST", "/v1/payments/pay_x_1/resolve", agent, "application/json", []byte(`{"outcome":"happened"}`)); status != 403 {
+	if status, _ := s.ask(dataRequest{"POST", "/v1/payments/pay_x_1/resolve", agent, "application/json", []byte(`{"outcome":"happened"}`)}); status != 403 {
 		t.Errorf("an agent's token resolves: %d, want 403", status)
 	}
 	if out := s.cli("sql", "query", id, "SELECT n FROM t", "-o", "json"); !strings.Contains(out, "7") {

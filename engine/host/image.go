@@ -9,8 +9,8 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// imagesOf returns the images of a session. NotFound: no such session. Unavailable: the ports of the
-// program have none that callers can manage.
+// imagesOf returns the images of a session. NotFound: no such session. Unavailable: the ports of
+// the program have none that callers can manage.
 func (e hostImages) imagesOf(ctx context.Context, id perdure.SessionID) (port tool.Images, all tool.ImageManager, err error) {
 	if err := e.checkSession(ctx, id); err != nil {
 		return nil, nil, err

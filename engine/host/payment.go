@@ -106,8 +106,8 @@ func paymentOf(p store.Payment) engine.Payment {
 	}
 }
 
-// sees reports whether an attempt is shown to a caller; a caller without an owner sees all. What the
-// engine counts under a name of its own belongs to the default org.
+// sees reports whether an attempt is shown to a caller; a caller without an owner sees all. What
+// the engine counts under a name of its own belongs to the default org.
 func (e hostPayments) sees(ctx context.Context, p store.Payment) bool {
 	owner, one := engine.OwnerFromContext(ctx)
 	org := p.Org

@@ -13,6 +13,8 @@ import (
 	"sync"
 
 	standard "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/perdure/perdure"
 )
 
 // maxBody limits a request.
@@ -45,7 +47,7 @@ func (w *Wallet) ServeHTTP(out http.ResponseWriter, req *http.Request) {
 	case req.Header.Get("Authorization") != w.Authorization:
 		http.Error(out, "who are you?", http.StatusUnauthorized)
 		return
-	case key == "" || json.NewDecoder(http.MaxBytesReader(out, req.Body, maxBody)).Decode(&t) != nil:
+	case key == "" || read(out, req, &t) != nil:
 		http.Error(out, "want a transfer and an idempotency key", http.StatusBadRequest)
 		return
 	}
@@ -58,6 +60,15 @@ func (w *Wallet) ServeHTTP(out http.ResponseWriter, req *http.Request) {
 	fmt.Fprintf(out, "receipt for %s %s to %s", t.Amount.Value, t.Amount.Currency, t.Host)
 }
 
+// read decodes the body of a request.
+func read(out http.ResponseWriter, req *http.Request, into any) error {
+	body, err := io.ReadAll(http.MaxBytesReader(out, req.Body, maxBody))
+	if err != nil {
+		return err
+	}
+	return perdure.DecodeKnownJSON(body, into)
+}
+
 // Made returns the payments that were made, by their idempotency keys.
 func (w *Wallet) Made() map[string]Transfer {
 	w.mu.Lock()
@@ -67,6 +78,12 @@ func (w *Wallet) Made() map[string]Transfer {
 		all[key] = t
 	}
 	return all
+}
+
+// NewAuthority returns an authority for the secret that Perdure signs with.
+func NewAuthority(secret string, allow func(Question) (ok bool, why string)) (*Authority, error) {
+	key, err := standard.NewWebhook(secret)
+	return &Authority{Key: key, Allow: allow}, err
 }
 
 // Authority decides about payments.
@@ -95,7 +112,7 @@ func (a *Authority) ServeHTTP(out http.ResponseWriter, req *http.Request) {
 	case err != nil || a.Key.Verify(body, req.Header) != nil:
 		http.Error(out, "the signature is wrong", http.StatusUnauthorized)
 		return
-	case json.Unmarshal(body, &asked) != nil || asked.Type != "payment.requested":
+	case perdure.DecodeKnownJSON(body, &asked) != nil || asked.Type != "payment.requested":
 		http.Error(out, "want a payment", http.StatusBadRequest)
 		return
 	}

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	standard "github.com/standard-webhooks/standard-webhooks/libraries/go"
-
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/engine/local"
@@ -59,17 +57,17 @@ func TestPayments(t *testing.T) {
 		t.Run(topic, func(t *testing.T) {
 			t.Parallel()
 			wallet := &payments.Wallet{Authorization: "Bearer of the operator"}
-			key, err := standard.NewWebhook(secret)
+			asked := make(chan payments.Question, 1) // capacity 1: one call is made
+			authority, err := payments.NewAuthority(secret, func(q payments.Question) (bool, string) {
+				asked <- q
+				return topic != "gossip", "no gossip"
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			asked := make(chan payments.Question, 1) // capacity 1: one call is made
 			paths := http.NewServeMux()
 			paths.Handle("/pay", wallet)
-			paths.Handle("/ask", &payments.Authority{Key: key, Allow: func(q payments.Question) (bool, string) {
-				asked <- q
-				return topic != "gossip", "no gossip"
-			}})
+			paths.Handle("/ask", authority)
 			server := httptest.NewServer(paths)
 			defer server.Close()
 

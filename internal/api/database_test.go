@@ -9,6 +9,9 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
+// readTable is a query of the database that database makes.
+const readTable = `{"sql":"SELECT a FROM t"}`
+
 // database makes a session with the database main, and returns its path.
 func (r *rig) database() string {
 	r.t.Helper()

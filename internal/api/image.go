@@ -16,8 +16,8 @@ type OfImage struct {
 	Image perdure.ImageID `path:"image" example:"image_019aa0000000700080000000000000aa" doc:"The id of the image."`
 }
 
-// storedImage is the response to an upload.
-type storedImage struct {
+// uploadedImage is the response to an upload.
+type uploadedImage struct {
 	Location string `header:"Location"`
 	Body     engine.Image
 }
@@ -46,9 +46,9 @@ func (a imageHandlers) register() {
 func (a imageHandlers) putImage(ctx context.Context, in *struct {
 	OfSession
 	Filename string `query:"filename" maxLength:"255" example:"plot.png" doc:"A name for people. The type follows from the bytes."`
-}) (*storedImage, error) {
+}) (*uploadedImage, error) {
 	made, err := a.cfg.Engine.Images().Put(ctx, in.ID, engine.ImageWrite{Filename: in.Filename, Content: requestOf(ctx).body})
-	return &storedImage{Location: "/v1/sessions/" + string(in.ID) + "/images/" + string(made.ID), Body: made}, err
+	return &uploadedImage{Location: "/v1/sessions/" + string(in.ID) + "/images/" + string(made.ID), Body: made}, err
 }
 
 func (a imageHandlers) listImages(ctx context.Context, in *struct {

@@ -148,7 +148,7 @@ func TestH1Whole(t *testing.T) {
 			}
 		}
 	})
-	if len(ids) != 112 {
+	if len(ids) != 123 {
 		t.Errorf("%d operations", len(ids))
 	}
 }
@@ -187,7 +187,7 @@ func (r *rig) ofToken(path string) string {
 
 // ofStorage names what sessions keep, and a bulk.
 func ofStorage(path, method, bulk string) string {
-	return strings.NewReplacer("{key}", "city", "/secrets/{name}", "/secrets/smtp_password", "files:stat", "files:stat?path=/notes",
+	return strings.NewReplacer("{key}", "city", "/secrets/{name}", "/secrets/smtp_password", "files:stat", "files:stat?path=/notes", "files:grep", "files:grep?pattern=in",
 		"{resource}", "box", "{agent}", "helper", "/v1/bulks/{id}", bulk, "{path}", "notes/"+method).Replace(path)
 }
 
@@ -213,7 +213,7 @@ func TestH1Examples(t *testing.T) {
 	bulk := r.do(post("/v1/tasks:cancel", `{"filter":{"session_id":"none"}}`)).header.Get("Location")
 	ran := 0
 	s.each(func(method, path string, op operation) {
-		if op.ID == "export-session" || op.ID == "get-file" || op.ID == "follow-topics" || op.ID == "metrics" || strings.HasPrefix(op.ID, "document") {
+		if op.ID == "export-session" || op.ID == "dump-database" || op.ID == "get-file" || op.ID == "follow-topics" || op.ID == "metrics" || strings.HasPrefix(op.ID, "document") {
 			// not JSON: tests of their own read these
 			return
 		}
@@ -230,6 +230,8 @@ func TestH1Examples(t *testing.T) {
 			path = r.hourly()
 		case "put-agent", "put-harness":
 			path = path[:strings.LastIndex(path, "/")] + "/made"
+		case "get-payment", "get-image":
+			path = map[string]func(string) string{"get-payment": r.payment, "get-image": r.image}[op.ID](session)
 		case "get-harness", "list-harness-versions":
 			path = strings.Replace(path, "/v1/harnesses/{harness}", r.layer(op.ID), 1)
 		}
@@ -243,14 +245,14 @@ func TestH1Examples(t *testing.T) {
 		switch op.ID {
 		case "write-file":
 			q.header["Content-Type"] = "text/plain"
-		case "delete-file", "delete-value", "delete-secret", "release-resource", "delete-agent", "delete-harness":
+		case "delete-file", "delete-value", "delete-secret", "delete-image", "release-resource", "delete-agent", "delete-harness":
 			q.path = posts[op.ID].path
 		}
 		if method == "post" {
 			q.path = posts[op.ID].path
 			asked := question.FindString(posts[op.ID].body) // the one thing that an example cannot know
 			q.body = question.ReplaceAllString(string(op.RequestBody.Content["application/json"].Example), asked)
-			if op.ID == "import-session" {
+			if op.ID == "import-session" || op.ID == "put-image" {
 				q.body, q.header["Content-Type"] = posts[op.ID].body, posts[op.ID].header["Content-Type"]
 			}
 		}
@@ -268,7 +270,7 @@ func TestH1Examples(t *testing.T) {
 		}
 		op.holds(t, registry, got)
 	})
-	if ran != 105 {
+	if ran != 115 {
 		t.Errorf("%d examples ran", ran)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/agent"
+	"github.com/perdure/perdure/engine"
 )
 
 // operation describes one operation for the OpenAPI document and the router.
@@ -64,10 +65,13 @@ func document(version string) huma.Config {
 	return cfg
 }
 
-// schemaName returns the schema name of a type. Two of our types are called File.
+// schemaName returns the schema name of a type. Two of our types are called File, and two Image.
 func schemaName(t reflect.Type, hint string) string {
-	if t == reflect.TypeFor[agent.File]() {
+	switch t {
+	case reflect.TypeFor[agent.File]():
 		return "InitialFile"
+	case reflect.TypeFor[engine.Image]():
+		return "StoredImage"
 	}
 	return huma.DefaultSchemaNamer(t, hint)
 }

@@ -51,10 +51,10 @@ func (c *sqlLs) Run(ctx context.Context, a *app) error {
 }
 
 type sqlQuery struct {
-	Session  string   `arg:"" help:"Session: id, unique id prefix, title, or last."`
-	SQL      string   `arg:"" name:"sql" help:"One statement that only reads; @FILE reads it from a file, - from stdin."`
-	Database string   `help:"Database." placeholder:"NAME" default:"main"`
-	Arg      []string `help:"Value of the next parameter of the statement: JSON, or else a text. Repeatable." placeholder:"VALUE" sep:"none"`
+	Session string   `arg:"" help:"Session: id, unique id prefix, title, or last."`
+	SQL     string   `arg:"" name:"sql" help:"One statement that only reads; @FILE reads it from a file, - from stdin."`
+	Name    string   `help:"Database of the session." placeholder:"NAME" default:"main"`
+	Arg     []string `help:"Value of the next parameter of the statement: JSON, or else a text. Repeatable." placeholder:"VALUE" sep:"none"`
 	outputFlags
 }
 
@@ -64,16 +64,16 @@ func (c *sqlQuery) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	q := engine.DatabaseQuery{Database: c.Database, SQL: text}
+	q := engine.DatabaseQuery{Database: c.Name, SQL: text}
 	for _, word := range c.Arg {
 		q.Args = append(q.Args, jsonArgument(word))
 	}
 	return a.onSession(ctx, c.Session, true, func(eng Engine, s engine.Session) error {
 		rows, err := eng.Databases().Query(ctx, s.ID, q)
 		if err != nil {
-			return databaseError(a, s, c.Database, err)
+			return databaseError(a, s, c.Name, err)
 		}
-		return c.show(ctx, a, outputObject{c.Database, rows, func() {
+		return c.show(ctx, a, outputObject{c.Name, rows, func() {
 			shown := make([][]cell, len(rows.Rows))
 			for i, row := range rows.Rows {
 				for _, value := range row {
@@ -120,9 +120,9 @@ func databaseError(a *app, s engine.Session, name string, err error) error {
 }
 
 type sqlDump struct {
-	Session  string `arg:"" help:"Session: id, unique id prefix, title, or last."`
-	Database string `arg:"" optional:"" help:"Database." default:"main"`
-	To       string `help:"Write to this new file, readable by you only. Default: stdout." placeholder:"FILE" type:"path"`
+	Session string `arg:"" help:"Session: id, unique id prefix, title, or last."`
+	Name    string `arg:"" optional:"" help:"Database of the session." default:"main"`
+	To      string `help:"Write to this new file, readable by you only. Default: stdout." placeholder:"FILE" type:"path"`
 }
 
 // Run writes a dump. An incomplete file is removed.
@@ -130,8 +130,8 @@ func (c *sqlDump) Run(ctx context.Context, a *app) error {
 	return a.onSession(ctx, c.Session, true, func(eng Engine, s engine.Session) error {
 		if c.To == "" {
 			var text bytes.Buffer
-			if err := eng.Databases().Dump(ctx, s.ID, c.Database, &text); err != nil {
-				return databaseError(a, s, c.Database, err)
+			if err := eng.Databases().Dump(ctx, s.ID, c.Name, &text); err != nil {
+				return databaseError(a, s, c.Name, err)
 			}
 			if a.Terminal.Stdout && !a.flags.Raw {
 				_, err := fmt.Fprint(a.out, printable(text.String()))
@@ -148,14 +148,14 @@ func (c *sqlDump) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return usageError("cannot write the file: "+err.Error(), "")
 		}
-		err = eng.Databases().Dump(ctx, s.ID, c.Database, file)
+		err = eng.Databases().Dump(ctx, s.ID, c.Name, file)
 		if err == nil {
 			err = file.Sync()
 		}
 		if err = errors.Join(err, file.Close()); err != nil {
-			return errors.Join(databaseError(a, s, c.Database, err), os.Remove(c.To))
+			return errors.Join(databaseError(a, s, c.Name, err), os.Remove(c.To))
 		}
-		a.message("wrote database %s of %s to %s", c.Database, s.ID, a.oneLine(c.To, 200))
+		a.message("wrote database %s of %s to %s", c.Name, s.ID, a.oneLine(c.To, 200))
 		return nil
 	})
 }

@@ -90,8 +90,8 @@ type HTTPApprover struct {
 
 var _ Approver = (*HTTPApprover)(nil)
 
-// NewHTTPApprover returns the approver at a URL; secret is whsec_ and base64. Invalid: what is wrong
-// with the URL or the secret.
+// NewHTTPApprover returns the approver at a URL; secret is whsec_ and base64. Invalid: what is
+// wrong with the URL or the secret.
 func NewHTTPApprover(url, secret string) (*HTTPApprover, error) {
 	client, err := egress.ForURL(url)
 	if err != nil {

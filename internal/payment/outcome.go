@@ -110,10 +110,10 @@ type Resolution struct {
 	Note    string
 }
 
-// Resolve records what a person found out, and an entry in the audit log, in one commit. It needs no
-// wallet. NotFound: there is no such request. Conflict: its outcome is known, or the wallet may still
-// answer, or a later attempt was made. Invalid: By is empty, or a receipt is given for what was not
-// paid.
+// Resolve records what a person found out, and an entry in the audit log, in one commit. It needs
+// no wallet. NotFound: there is no such request. Conflict: its outcome is known, or the wallet may
+// still answer, or a later attempt was made. Invalid: By is empty, or a receipt is given for what
+// was not paid.
 func Resolve(ctx context.Context, s store.Store, r Resolution) (p store.Payment, err error) {
 	switch {
 	case r.By == "":

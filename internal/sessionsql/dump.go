@@ -26,8 +26,8 @@ const (
 	countSequence = `SELECT count(*) FROM sqlite_schema WHERE name = 'sqlite_sequence'`
 )
 
-// Dump writes a database as SQL text. It reads a copy in memory, so that no statement of the session
-// waits for w.
+// Dump writes a database as SQL text. It reads a copy in memory, so that no statement of the
+// session waits for w.
 func (p port) Dump(ctx context.Context, name string, w io.Writer) error {
 	name, err := nameOf(name)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// TestDump pins that a dump creates the same database again: every type of value, names with quotes,
-// generated columns, sequences, indexes, views and triggers.
+// TestDump pins that a dump creates the same database again: every type of value, names with
+// quotes, generated columns, sequences, indexes, views and triggers.
 func TestDump(t *testing.T) {
 	t.Parallel()
 	s := open(t, sessionsql.Config{})
