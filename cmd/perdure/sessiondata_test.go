@@ -359,11 +359,11 @@ func TestSessionDataOfOrgs(t *testing.T) {
 		t.Fatal(err)
 	}
 	token := func(body string) string {
-		var made struct{ Secret string }
+		var made struct{ Token string }
 		s.want(&made, "POST", "/v1/tokens", body)
-		return made.Secret
+		return made.Token
 	}
-	stranger, agent := token(`{"name":"stranger","org":"acme","scopes":["read","write","approve","admin"]}`), token(`{"name":"worker","scopes":["read","write"]}`)
+	stranger, agent := token(`{"name":"stranger","org":"acme","scopes":["read","write","approve","admin"]}`), token(`{"name":"worker","agent":true,"scopes":["read","write"]}`)
 	session := "/v1/sessions/" + id
 	for path, body := range map[string]string{
 		session + "/images": "", session + "/images/" + string(stored.ID): "", session + "/files:grep?pattern=a": "",

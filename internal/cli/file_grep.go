@@ -29,7 +29,7 @@ func (c *fileGrep) Run(ctx context.Context, a *app) error {
 		found, err := eng.Files().Grep(ctx, s.ID, engine.FileSearch{Pattern: c.Pattern, Directory: inFiles(c.Path), Glob: c.Glob,
 			IgnoreCase: c.IgnoreCase, Limit: c.Limit})
 		if err != nil {
-			return a.fileNotFound(s, c.Path, err)
+			return fileText{a}.fileNotFound(s, c.Path, err)
 		}
 		return c.show(ctx, a, outputObject{inFiles(c.Path), found, func() {
 			for _, m := range found.Matches {

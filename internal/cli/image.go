@@ -43,7 +43,7 @@ func (c *imagePut) Run(ctx context.Context, a *app) error {
 		}
 		i, err := eng.Images().Put(ctx, s.ID, w)
 		if err != nil {
-			return err
+			return imageError(err)
 		}
 		a.message("stored %s, %s of %s, in %s", i.ID, count(i.SizeBytes, "byte"), i.ContentType, s.ID)
 		a.message("show it to the agent with: %s session send %s%s --image %s TEXT", program, a.storeFlags(), s.ID, i.ID)
@@ -53,7 +53,7 @@ func (c *imagePut) Run(ctx context.Context, a *app) error {
 
 // localImage reads an image of this machine, or stdin.
 func localImage(a *app, from, name string) (engine.ImageWrite, error) {
-	content, err := a.localFile(from)
+	content, err := fileText{a}.localFile(from)
 	if err != nil {
 		return engine.ImageWrite{}, err
 	}
@@ -65,6 +65,14 @@ func localImage(a *app, from, name string) (engine.ImageWrite, error) {
 		name = filepath.Base(from)
 	}
 	return engine.ImageWrite{Filename: clip(strings.ToValidUTF8(name, "?"), cellChars), Content: content}, nil
+}
+
+// imageError says what to do about bytes that are no image.
+func imageError(err error) error {
+	if !errors.Is(err, perdure.Invalid) {
+		return err
+	}
+	return &userError{err: err, message: err.Error(), hint: "convert it to one of these types; the name of the file does not matter"}
 }
 
 type imageList struct {
@@ -206,7 +214,7 @@ func imageParts(ctx context.Context, eng Engine, id perdure.SessionID, all []att
 		} else {
 			made, err := eng.Images().Put(ctx, id, i.ImageWrite)
 			if err != nil {
-				return nil, err
+				return nil, imageError(err)
 			}
 			i.id = made.ID
 		}

@@ -28,6 +28,6 @@ func (c *sessionRename) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		a.message("renamed %s to %s", now.ID, quote(a.oneLine(now.Title, cellChars)))
-		return c.show(ctx, a, outputObject{string(now.ID), now, func() { a.forkSummary(now) }})
+		return c.show(ctx, a, outputObject{string(now.ID), now, func() { sessionText{a}.forkSummary(now) }})
 	})
 }
