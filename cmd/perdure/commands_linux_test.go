@@ -207,8 +207,8 @@ func newDesk(t *testing.T) *desk {
 	d.write(filepath.Join(d.dir, "other.gif"), "GIF89a other\n")
 	d.write(filepath.Join(d.dir, "query.sql"), "SELECT n FROM t")
 	d.must("image put " + kept + " " + filepath.Join(d.dir, "dot.gif"))
-	d.must("session new --model " + model + " --title tables --capability session_sql")
-	d.must("session send tables table --wait")
+	tables := d.must("session new --model " + model + " --title tables --capability session_sql -o name")
+	d.must("session send " + tables + " table --wait")
 	d.must("schedule create @daily --session " + kept + " --message hello --title daily")
 	d.must("budget set session " + kept + " --limit 5")
 	d.must("token create reader --scope read")
@@ -222,7 +222,7 @@ func newDesk(t *testing.T) *desk {
 	d.must("session send spent more")
 	d.until("a budget that pauses", func() bool { return d.must("event list spent --type budget.paused -o name") != "" })
 	approvals := strings.Fields(d.must("approval list -o name"))
-	d.names = strings.NewReplacer("{kept}", kept, "{build}", build, "{doubt}", doubt, "{model}", model, "{dir}", d.dir, "{hook}", hook.URL+"/",
+	d.names = strings.NewReplacer("{kept}", kept, "{tables}", tables, "{build}", build, "{doubt}", doubt, "{model}", model, "{dir}", d.dir, "{hook}", hook.URL+"/",
 		"{call}", wait+"/"+d.must("call list "+wait+" --jq .[].key.call_id"),
 		"{doubted}", doubt+"/"+d.must("call list "+doubt+` --jq .[]|select(.state=="unknown"and(.tool=="bash")and(.task_id==null)).key.call_id`),
 		"{ask}", ask, "{first}", approvals[0], "{second}", approvals[1], "{third}", approvals[2],
@@ -436,7 +436,7 @@ func destroying() [][2]string {
 		{"approve {first}", "approval list --all"}, {"approval approve {second}", "approval list --all"},
 		{"schedule backfill daily --from 2026-01-01T00:00:00Z --to 2026-01-02T12:00:00Z", "schedule list"}, {"schedule delete daily", "schedule list"},
 		{"budget remove {budget}", "budget show"}, {"session delete doomed", "session list --jq [.[].id]"}, {"token revoke reader", "token list"},
-		{"file rm {kept} /hello.txt", "file ls {kept}"}, {"value delete {kept} colour", "value list {kept}"}, {"secret delete {kept} BANK_KEY", "secret list {kept}"},
+		{"file rm {kept} /hello.txt", "file ls {kept}"}, {"image rm {kept} dot.gif", "image list {kept}"}, {"value delete {kept} colour", "value list {kept}"}, {"secret delete {kept} BANK_KEY", "secret list {kept}"},
 		{"resource release {doubt} box", "resource list {doubt}"}, {"webhook delete {hook}", "webhook list"},
 		{"agent delete written", "agent list"}, {"harness delete house", "harness list"},
 	}
