@@ -93,11 +93,14 @@ func tokens(messages []Message) int {
 			if p.Result != nil {
 				n += len(p.Result.Result)
 				for _, image := range p.Result.Images {
-					n += len(image.Base64)
+					n += image.contextBytes()
 				}
 			}
 			if p.Image != nil {
-				n += len(p.Image.Base64)
+				n += p.Image.contextBytes()
+			}
+			if p.ImageFile != nil {
+				n += imageBytes
 			}
 		}
 	}

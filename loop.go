@@ -86,7 +86,7 @@ func (c TurnCall) resultDigest() string {
 	h.Write(volatile().ReplaceAll(r.Result, nil))
 	h.Write(volatile().ReplaceAll([]byte(r.Error), nil))
 	for _, image := range r.Images {
-		fmt.Fprintf(h, "%q", image.Base64)
+		fmt.Fprintf(h, "%q", string(image.ID)+image.Base64)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }

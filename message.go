@@ -49,10 +49,24 @@ const (
 	PartToolResult PartType = "tool_result"
 )
 
-// Image is an image in base64 with its media type.
+// Image is an image in base64 with its media type or, in the result of a tool, a reference to an
+// image that is stored with the session.
 type Image struct {
-	Base64    string `json:"base64"`
-	MediaType string `json:"media_type"`
+	ID        ImageID `json:"id,omitempty"`     // of the stored image; empty: the image is in Base64
+	Base64    string  `json:"base64,omitempty"` // empty for a stored image
+	MediaType string  `json:"media_type"`
+}
+
+// imageBytes is the assumed size of a stored image where the size of a context is estimated: about
+// what providers count for one.
+const imageBytes = 6000
+
+// contextBytes is the size of the image for an estimate.
+func (i Image) contextBytes() int {
+	if i.ID != "" {
+		return imageBytes
+	}
+	return len(i.Base64)
 }
 
 // ImageFile refers to an image that is stored with the session. The model receives the image
@@ -199,6 +213,9 @@ func (p Part) checkInput(at string) error {
 
 // checkInput checks an image that a user sends. at is its path.
 func (i *Image) checkInput(at string) error {
+	if i.ID != "" {
+		return wrongMessage(at+"/id", "a part of type image has its bytes in base64: to name a stored image, use a part of type image_file")
+	}
 	if _, err := base64.StdEncoding.DecodeString(i.Base64); err != nil || i.Base64 == "" {
 		return wrongMessage(at+"/base64", "it is empty or not base64: give the bytes of the image in base64")
 	}

@@ -36,7 +36,7 @@ type ToolResult struct {
 	// Summary is the tool's own one-line summary for people and notifications. Empty: the tool gave
 	// none.
 	Summary string  `json:"summary,omitempty"`
-	Images  []Image `json:"images,omitempty"`
+	Images  []Image `json:"images,omitempty"` // stored with the session, or in base64
 	// Error is set for tool errors and internal errors only.
 	Error              string    `json:"error,omitempty"`
 	ConnectionRequired string    `json:"connection_required,omitempty"`

@@ -38,9 +38,9 @@ func readers(t *testing.T) map[string]func(text string) error {
 }
 
 // elsewhere are pages whose blocks another test reads as the program does: what a server is sent,
-// mcp.json and prices. The files of other programs, and what a page only shows, are read as their
-// language.
-const elsewhere = "docs/reference/api.md docs/how-to/mcp.md docs/reference/budgets.md docs/how-to/observe.md docs/reference/events.md docs/how-to/long-tools.md"
+// mcp.json, payments.json and prices. The files of other programs, and what a page only shows, are
+// read as their language.
+const elsewhere = "docs/reference/api.md docs/how-to/mcp.md docs/how-to/let-tools-pay.md docs/reference/budgets.md docs/how-to/observe.md docs/reference/events.md docs/how-to/long-tools.md"
 
 // TestConfigurations: what a page says to write is what the program reads.
 func TestConfigurations(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 // MaxArchiveBytes limits an exported session.
 const MaxArchiveBytes = 1 << 30
 
-// Archives forks sessions, and exports and imports them between stores.
-type Archives interface {
+// SessionArchive forks sessions, and exports and imports them between stores.
+type SessionArchive interface {
 	// Fork creates a session with the transcript of another one, up to an event of that session.
 	// The source session does not change, and nothing that it did is done again: recorded results
 	// are copied, including results recorded after that event. Calls with an unknown outcome are

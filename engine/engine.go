@@ -28,10 +28,8 @@ type Engine interface {
 	Send(ctx context.Context, id perdure.SessionID, message perdure.Message) (Sent, error)
 	Journal
 
-	// Sessions creates, lists, changes and deletes sessions, and controls their turns.
+	// Sessions creates, lists, changes, copies and deletes sessions, and controls their turns.
 	Sessions() Sessions
-	// Archives forks, exports and imports sessions.
-	Archives() Archives
 	// Approvals manages the decisions of people whether calls may run.
 	Approvals() Approvals
 	// Calls reads the effect ledger and resolves its calls.
@@ -68,6 +66,12 @@ type Engine interface {
 	Secrets() Secrets
 	// Resources lists what sessions created elsewhere.
 	Resources() Resources
+	// Images stores images with sessions.
+	Images() Images
+	// Databases reads the databases of sessions.
+	Databases() Databases
+	// Payments reads and resolves what tools paid.
+	Payments() Payments
 }
 
 // Journal reads the events of sessions.
@@ -81,9 +85,10 @@ type Journal interface {
 	Follow(ctx context.Context, id perdure.SessionID, after int64, fn func(Frame) error) error
 }
 
-// Sessions creates, lists, changes and deletes sessions, and controls their turns.
+// Sessions creates, lists, changes, copies and deletes sessions, and controls their turns.
 type Sessions interface {
 	SessionControl
+	SessionArchive
 
 	// Create creates a session for an agent.
 	Create(ctx context.Context, agent perdure.Agent) (Session, error)

@@ -24,6 +24,10 @@ type Files interface {
 	Remove(ctx context.Context, id perdure.SessionID, r FileRemoval) error
 	// Move moves a file, or a directory with everything below it. Conflict: the target exists.
 	Move(ctx context.Context, id perdure.SessionID, m FileMove) (File, error)
+	// Grep searches the lines of text files for a regular expression (RE2), within the limits of
+	// the tool grep_files; the result says what was not searched. Invalid: the pattern or the glob
+	// is not valid. Limit: the search took too long.
+	Grep(ctx context.Context, id perdure.SessionID, s FileSearch) (FileMatches, error)
 }
 
 // File is a file or a directory of a session.
@@ -59,6 +63,35 @@ type FileMove struct {
 	From string `json:"from"`
 	To   string `json:"to"`
 	By   string `json:"-"`
+}
+
+// FileSearch is a search in the files of a session.
+type FileSearch struct {
+	Pattern    string // RE2, matched against each line
+	Directory  string // empty: /
+	Glob       string // without a slash it is matched against the name of a file; empty: all files
+	IgnoreCase bool
+	Limit      int // of the matches, at most 1,000; 0: 200
+}
+
+// FileMatches is the result of a search.
+type FileMatches struct {
+	Matches   []FileMatch `json:"matches"`
+	Truncated bool        `json:"truncated"` // there may be more matches
+	Skipped   []FileSkip  `json:"skipped"`   // files that were not searched
+}
+
+// FileMatch is a line that matches.
+type FileMatch struct {
+	Path string `json:"path"`
+	Line int    `json:"line_number"` // from 1
+	Text string `json:"line"`        // shortened if it is long
+}
+
+// FileSkip is a file that was not searched.
+type FileSkip struct {
+	Path   string `json:"path"`
+	Reason string `json:"reason"`
 }
 
 // Values accesses the key-value data of sessions (VA1), which their tools share. NotFound, in every

@@ -20,7 +20,7 @@ const (
 	MaxInlineImageBytes = 256 << 10 // larger images are better stored as blobs
 )
 
-// Image is an image that a tool produced. It is never changed.
+// Image is an image that a tool produced or a caller uploaded. It is never changed.
 type Image struct {
 	ID          perdure.ImageID
 	Session     perdure.SessionID
@@ -77,10 +77,13 @@ type ImageReader interface {
 	HasBlob(sha256 string) (bool, error)
 }
 
-// ImageWriter writes images. They are removed with their session.
+// ImageWriter writes images. What is left of them is removed with their session.
 type ImageWriter interface {
 	// Put adds an image and returns it without its bytes; the store sets the time. A blob must
 	// be durable before. Invalid or Limit: as Check says. Limit: the session has MaxImages.
 	// Conflict: the id exists. NotFound: no such session.
 	Put(i Image) (Image, error)
+	// Remove removes an image of a session. A blob stays. NotFound: it does not exist, or belongs
+	// to another session.
+	Remove(session perdure.SessionID, id perdure.ImageID) error
 }

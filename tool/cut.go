@@ -144,6 +144,12 @@ func CheckImages(record perdure.ToolResult) perdure.ToolResult {
 
 func imageProblem(image perdure.Image) string {
 	types := []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
+	if image.ID != "" && image.Base64 == "" { // the tool has stored it
+		if _, err := perdure.ParseID[perdure.ImageID](string(image.ID)); err != nil {
+			return fmt.Sprintf("%q is not the id of an image", clip(string(image.ID), 40))
+		}
+		return ""
+	}
 	if !slices.Contains(types, image.MediaType) {
 		return fmt.Sprintf("the media type %q is not accepted", clip(image.MediaType, 40))
 	}

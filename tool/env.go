@@ -271,6 +271,43 @@ type Mover interface {
 	RemoveIf(ctx context.Context, path string, content []byte) (bool, error)
 }
 
+// Grepper is implemented by Files that search their content themselves, for example with an index.
+// Other files are read one after another.
+type Grepper interface {
+	// Grep searches the lines of text files. The caller has checked s, and limits what is returned.
+	// errors.ErrUnsupported: these files are to be read one after another after all.
+	Grep(ctx context.Context, s FileSearch) (FileMatches, error)
+}
+
+// FileSearch is a search in files.
+type FileSearch struct {
+	Pattern    string // RE2, matched against each line
+	Directory  string // empty: /
+	Glob       string // without a slash it is matched against the name of a file; empty: all files
+	IgnoreCase bool
+	Max        int // of the matches; 0: 200
+}
+
+// FileMatches is the result of a search.
+type FileMatches struct {
+	Matches   []FileMatch `json:"matches"`
+	Truncated bool        `json:"truncated" jsonschema:"True if there may be more matches."`
+	Skipped   []FileSkip  `json:"skipped" jsonschema:"Files that were not searched, with the reason."`
+}
+
+// FileMatch is a line that matches.
+type FileMatch struct {
+	Path       string `json:"path"`
+	LineNumber int    `json:"line_number"` // from 1
+	Line       string `json:"line"`
+}
+
+// FileSkip is a file that was not searched.
+type FileSkip struct {
+	Path   string `json:"path"`
+	Reason string `json:"reason"`
+}
+
 // FileError says why a file operation failed; errors.Is also matches its kind.
 type FileError struct {
 	Kind perdure.Kind // NotFound, Conflict, Invalid, Limit

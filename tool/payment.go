@@ -55,6 +55,8 @@ const (
 	PaymentOverTurn          = "over_turn_cap"
 	PaymentOverDay           = "over_day_cap"
 	PaymentNeedsApproval     = "approval_required"
+	PaymentDenied            = "denied"                // an authority outside denied it
+	PaymentUnasked           = "authority_unavailable" // that authority does not answer
 	PaymentReplayed          = "already_paid"
 	PaymentInFlight          = "in_flight"
 	PaymentRefused           = "refused" // the wallet refused: nothing was paid
@@ -78,6 +80,10 @@ func (e *PaymentError) Is(target error) bool {
 		return target == perdure.Limit
 	case PaymentUnknown:
 		return target == perdure.UnknownOutcome
+	case PaymentDenied:
+		return target == perdure.Denied
+	case PaymentUnasked:
+		return target == perdure.Unavailable
 	case PaymentReplayed, PaymentInFlight, PaymentNeedsApproval:
 		return target == perdure.Conflict
 	}

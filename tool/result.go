@@ -47,7 +47,8 @@ func Success(v any) Result { return Result{Value: v} }
 // WithRaw adds raw output.
 func (r Result) WithRaw(raw string) Result { r.Raw = &raw; return r }
 
-// WithImages adds images.
+// WithImages adds images: in base64, or by the id of an image that the tool stored with [Images].
+// The runtime stores those in base64 with the session, each content once, and keeps their ids.
 func (r Result) WithImages(images ...perdure.Image) Result { r.Images = images; return r }
 
 // WithSummary adds the one-line summary for the task's record, its notification and lists. White

@@ -3,6 +3,7 @@ package tool
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -107,6 +108,18 @@ type Images interface {
 	Resolve(ctx context.Context, id perdure.ImageID) (ResolvedImage, bool, error)
 }
 
+// ImageManager is implemented by Images that the runtime and its callers use too: for the images in
+// the results of tools, and for those that people upload. The store's own Images are one.
+type ImageManager interface {
+	// CreateOnce is Create, unless the session has an image with the same bytes and the same file
+	// name: that one is returned.
+	CreateOnce(ctx context.Context, w ImageWrite) (ImageStat, error)
+	// List lists the images of the session in the order of their creation.
+	List(ctx context.Context) ([]ImageStat, error)
+	// Remove removes an image. NotFound: it does not exist in this session.
+	Remove(ctx context.Context, id perdure.ImageID) error
+}
+
 // ImageWrite is an image to store.
 type ImageWrite struct {
 	Filename string
@@ -154,11 +167,18 @@ type SQL interface {
 	Databases(ctx context.Context) ([]SQLDatabase, error)
 }
 
+// SQLDumper is implemented by SQL that can write a database as text. The store's own SQL can.
+type SQLDumper interface {
+	// Dump writes a database as SQL statements that create it again, as of one moment. NotFound: it
+	// does not exist.
+	Dump(ctx context.Context, database string, w io.Writer) error
+}
+
 // SQLStatement is one statement.
 type SQLStatement struct {
 	Database string // a name of letters, digits, - and _; empty: main
 	Text     string
-	Args     []any // nil, bool, float64 or string, as decoded from JSON
+	Args     []any // nil, bool, float64, json.Number or string, as decoded from JSON
 }
 
 // SQLRows is the result of a query.

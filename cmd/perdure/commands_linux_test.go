@@ -135,6 +135,8 @@ const deskScript = `
 rules:
   - when: {last_role: notification}
     text: It is home.
+  - when: {user_contains: table, last_role: user, not_called: sql_execute}
+    calls: [{name: sql_execute, args: {sql: "CREATE TABLE t AS SELECT 7 AS n"}}]
   - when: {user_contains: build, last_role: user, not_called: spawn_background}
     calls:
       - {name: spawn_background, args: {tool: bash, title: Build, args: {command: "echo begun; sleep 600"}}}
@@ -184,7 +186,8 @@ func newDesk(t *testing.T) *desk {
 	d.until("three commands of doubt", func() bool { return alive(t, d.data) == 3 })
 	d.kill()
 	killCommands(d.data)
-	d.stands(doubt)
+	d.stands("testdata/resource.sql", doubt)
+	d.stands("testdata/payment.sql", doubt)
 	d.start()
 	d.until("two outcomes nobody knows", func() bool {
 		return d.must("session show "+doubt+" --jq .unknown_calls") != "0" && d.must("task list --session "+doubt+" --state unknown -o name") != ""
@@ -200,6 +203,12 @@ func newDesk(t *testing.T) *desk {
 	d.must("harness apply " + filepath.Join(d.dir, "house.yaml"))
 	d.must("file put " + kept + " " + filepath.Join(d.dir, "hello.txt") + " /hello.txt")
 	d.must("value set " + kept + " colour blue")
+	d.write(filepath.Join(d.dir, "dot.gif"), "GIF89a\n")
+	d.write(filepath.Join(d.dir, "other.gif"), "GIF89a other\n")
+	d.write(filepath.Join(d.dir, "query.sql"), "SELECT n FROM t")
+	d.must("image put " + kept + " " + filepath.Join(d.dir, "dot.gif"))
+	tables := d.must("session new --model " + model + " --title tables --capability session_sql -o name")
+	d.must("session send " + tables + " table --wait")
 	d.must("schedule create @daily --session " + kept + " --message hello --title daily")
 	d.must("budget set session " + kept + " --limit 5")
 	d.must("token create reader --scope read")
@@ -213,7 +222,7 @@ func newDesk(t *testing.T) *desk {
 	d.must("session send spent more")
 	d.until("a budget that pauses", func() bool { return d.must("event list spent --type budget.paused -o name") != "" })
 	approvals := strings.Fields(d.must("approval list -o name"))
-	d.names = strings.NewReplacer("{kept}", kept, "{build}", build, "{doubt}", doubt, "{model}", model, "{dir}", d.dir, "{hook}", hook.URL+"/",
+	d.names = strings.NewReplacer("{kept}", kept, "{tables}", tables, "{build}", build, "{doubt}", doubt, "{model}", model, "{dir}", d.dir, "{hook}", hook.URL+"/",
 		"{call}", wait+"/"+d.must("call list "+wait+" --jq .[].key.call_id"),
 		"{doubted}", doubt+"/"+d.must("call list "+doubt+` --jq .[]|select(.state=="unknown"and(.tool=="bash")and(.task_id==null)).key.call_id`),
 		"{ask}", ask, "{first}", approvals[0], "{second}", approvals[1], "{third}", approvals[2],
@@ -221,10 +230,10 @@ func newDesk(t *testing.T) *desk {
 	return d
 }
 
-// stands gives a session a resource, which normally only its tools can register.
-func (d *desk) stands(session string) {
+// stands gives a session something that normally only its tools can make.
+func (d *desk) stands(file, session string) {
 	d.t.Helper()
-	statement, err := os.ReadFile("testdata/resource.sql")
+	statement, err := os.ReadFile(file)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -428,7 +437,7 @@ func destroying() [][2]string {
 		{"approve {first}", "approval list --all"}, {"approval approve {second}", "approval list --all"},
 		{"schedule backfill daily --from 2026-01-01T00:00:00Z --to 2026-01-02T12:00:00Z", "schedule list"}, {"schedule delete daily", "schedule list"},
 		{"budget remove {budget}", "budget show"}, {"session delete doomed", "session list --jq [.[].id]"}, {"token revoke reader", "token list"},
-		{"file rm {kept} /hello.txt", "file ls {kept}"}, {"value delete {kept} colour", "value list {kept}"}, {"secret delete {kept} BANK_KEY", "secret list {kept}"},
+		{"file rm {kept} /hello.txt", "file ls {kept}"}, {"image rm {kept} dot.gif", "image list {kept}"}, {"value delete {kept} colour", "value list {kept}"}, {"secret delete {kept} BANK_KEY", "secret list {kept}"},
 		{"resource release {doubt} box", "resource list {doubt}"}, {"webhook delete {hook}", "webhook list"},
 		{"agent delete written", "agent list"}, {"harness delete house", "harness list"}, {"provider delete gate", "provider list"},
 	}

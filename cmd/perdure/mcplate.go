@@ -188,8 +188,12 @@ func (l *lateServer) register(said mcpProbe) error {
 	l.at, l.era, l.changed = said.At, said.ProtocolVersion, false
 	var names []string
 	for _, t := range made.Tools() {
-		spec := t.Spec()
-		if err := tool.NewRegistry(t).Err(); err != nil {
+		offered, err := l.priced(t)
+		if err != nil {
+			return err
+		}
+		spec := offered.Spec()
+		if err := tool.NewRegistry(offered).Err(); err != nil {
 			l.s.log.Warn("MCP tool left out", "server", l.name, "tool", t.Definition().Name, "error", err)
 			continue
 		}
@@ -204,7 +208,7 @@ func (l *lateServer) register(said mcpProbe) error {
 			}
 			l.tools.Unregister(spec.Name)
 		}
-		l.tools.RegisterOptional(t)
+		l.tools.RegisterOptional(offered)
 		names = append(names, spec.Name)
 	}
 	for _, old := range l.mine {
@@ -214,6 +218,16 @@ func (l *lateServer) register(said mcpProbe) error {
 	}
 	l.mine = names
 	return nil
+}
+
+// priced returns a tool as it is offered: with its price, if it has one.
+func (l *lateServer) priced(t *mcptool.Remote) (tool.Tool, error) {
+	name := t.Definition().Name
+	price, paid := l.of.Prices[name]
+	if !paid {
+		return t, nil
+	}
+	return newPaidTool(t, name, price)
 }
 
 // made returns the tools of a report. All reports of a server use the connections of the first. The

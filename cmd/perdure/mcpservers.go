@@ -42,6 +42,7 @@ type mcpServer struct {
 	Agents  []string                       `json:"agents"`  // tools that call another agent; * matches any characters
 	Shared  bool                           `json:"shared"`  // one server or connection for all sessions
 	Startup startupTime                    `json:"startup_timeout"`
+	Prices  map[string]toolPrice           `json:"prices"` // by tool; its calls are paid before they are made
 
 	SoftBudget  softBudget            `json:"soft_budget"`  // of all tools; 0: that of the engine
 	SoftBudgets map[string]softBudget `json:"soft_budgets"` // by tool, instead of that of all
@@ -152,6 +153,14 @@ func (m mcpServer) check(name string) error {
 	for name, class := range m.Classes {
 		if !class.Valid() {
 			return fmt.Errorf("%w class %q of %s: pure, idempotent or at_most_once", perdure.Invalid, class, name)
+		}
+	}
+	for name, price := range m.Prices {
+		if _, err := newPaidTool(nil, name, price); err != nil {
+			return err
+		}
+		if class := m.Classes[name]; class != "" && class != perdure.AtMostOnce {
+			return fmt.Errorf("%w class %q of %s: a tool whose calls are paid is at_most_once", perdure.Invalid, class, name)
 		}
 	}
 	return nil

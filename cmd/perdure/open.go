@@ -133,6 +133,10 @@ func newEngine(ctx context.Context, o cli.OpenOptions, st store.Store, told obse
 	if err != nil {
 		return nil, err
 	}
+	payments, err := readPayments(o)
+	if err != nil {
+		return nil, err
+	}
 	data := e.storage.Storage
 	data.Forget = sessionRemover(o.Dir, data.SQL, e.workspaces)
 	e.cfg = local.Config{
@@ -141,32 +145,38 @@ func newEngine(ctx context.Context, o cli.OpenOptions, st store.Store, told obse
 		Policies: local.Policies{Permit: permit},
 		Timing:   local.Timing{Retention: cmp.Or(time.Duration(o.Retention), -1), Drain: times.settle, Return: times.end},
 		Storage:  data, Billing: local.Billing{Prices: &prices}, Log: o.Log,
+		Payments:  payments,
 		Telemetry: told.engine, Catalogue: local.Catalogue{Providers: e.configured(general)}, Utility: utility,
 		Webhooks: local.Webhooks{Egress: out, Show: shown(o.Disclosure)},
 	}
 	if e.Engine, err = e.openLimited(ctx, o.Limits); err != nil {
 		return nil, err
 	}
+	if err := e.openDoor(ctx, o, told, times); err != nil {
+		return nil, err
+	}
+	if o.Access == cli.Writing && o.Serve { // its callers see the tools of all servers
+		e.servers.startAll()
+	}
+	return e, nil
+}
+
+// openDoor prepares the API of an engine and, if it writes, opens its socket.
+func (e *localEngine) openDoor(ctx context.Context, o cli.OpenOptions, told observed, times stopTimes) error {
 	e.agentTools.use(e.Engine)
-	e.door = newAPIServer(e.Engine, st, o.Dir, o.Log)
+	e.door = newAPIServer(e.Engine, e.store, o.Dir, o.Log)
 	e.door.resumedOnce, e.door.answer = told, times.answer
 	e.door.storePlace = func(ctx context.Context) (engine.StorageIdentity, error) { return storeOf(ctx, o.Dir, o.Database) }
 	if e.door.tools = o.MCP; len(o.MCP) > 0 {
 		e.cfg.Tools.Await(ctx, nil, o.MCP)
 		if _, err := toolsWithHandles(ctx, e.Engine, o.MCP, e.comesLater); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if o.Access != cli.Writing {
-		return e, nil
+		return nil
 	}
-	if err := e.door.openSocket(); err != nil {
-		return nil, err
-	}
-	if o.Serve { // its callers see the tools of all servers
-		e.servers.startAll()
-	}
-	return e, nil
+	return e.door.openSocket()
 }
 
 // openLimited opens the engine with the limits that a user set.
@@ -326,5 +336,6 @@ func (e *localEngine) UseModel(id perdure.SessionID, name string) { e.models.use
 
 func (e *localEngine) Close() error {
 	e.egress.Close()
+	closePayments(e.cfg.Payments)
 	return errors.Join(e.servers.Close(), e.door.close(), e.workspaces.close(), e.storage.Close(), e.store.Close())
 }

@@ -1,32 +1,54 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
+
+	"github.com/perdure/perdure"
 )
 
-// TestPageConfigurations reads the configuration files in the documentation like a server: mcp.json
-// and prices.
+// readPaymentPage reads a block of a page about payments as the file that it is.
+func readPaymentPage(dir, text string) error {
+	switch {
+	case strings.Contains(text, `"mcpServers"`):
+		return readMCPPage(dir, text)
+	case strings.Contains(text, `"wallet"`):
+		var cfg paymentsConfig
+		err := perdure.DecodeJSON([]byte(text), &cfg)
+		if err == nil && (cfg.Wallet.URL == "" || len(cfg.Caps) == 0) {
+			err = errors.New("it has no wallet or no caps")
+		}
+		return err
+	}
+	file := filepath.Join(dir, "prices.json")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return err
+	}
+	_, err := readPrices(file)
+	return err
+}
+
+func readMCPPage(dir, text string) error {
+	if err := os.WriteFile(filepath.Join(dir, mcpFile), []byte(text), 0o600); err != nil {
+		return err
+	}
+	home, err := readMCPConfig(dir)
+	for name, server := range home.Servers {
+		err = errors.Join(err, server.check(name))
+	}
+	return err
+}
+
+// TestPageConfigurations reads the configuration files in the documentation like a server:
+// mcp.json, payments.json and prices.
 func TestPageConfigurations(t *testing.T) {
 	t.Parallel()
 	for page, read := range map[string]func(dir, text string) error{
-		"how-to/mcp.md": func(dir, text string) error {
-			if err := os.WriteFile(filepath.Join(dir, mcpFile), []byte(text), 0o600); err != nil {
-				return err
-			}
-			_, err := readMCPConfig(dir)
-			return err
-		},
-		"reference/budgets.md": func(dir, text string) error {
-			file := filepath.Join(dir, "prices.json")
-			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-				return err
-			}
-			_, err := readPrices(file)
-			return err
-		},
+		"how-to/mcp.md": readMCPPage, "reference/budgets.md": readPaymentPage, "how-to/let-tools-pay.md": readPaymentPage,
 	} {
 		text, err := os.ReadFile(filepath.Join("../../docs", page))
 		if err != nil {

@@ -201,22 +201,12 @@ func (r readerSessions) ListWhere(ctx context.Context, f engine.SessionFilter) (
 	return ask1(ctx, r.readerNoun, engine.Sessions.ListWhere, f)
 }
 
-// readerArchives implements engine.Archives for reader.
-type readerArchives struct {
-	engine.Archives
-	readerNoun[engine.Archives]
-}
-
-func (r *reader) Archives() engine.Archives {
-	return readerArchives{r.remoteEngine.Archives(), nounOf(r, engine.Engine.Archives)}
-}
-
-// Export implements engine.Archives. It buffers the export, because the holder may go away in the
+// Export implements engine.Sessions. It buffers the export, because the holder may go away in the
 // middle.
-func (r readerArchives) Export(ctx context.Context, id perdure.SessionID, w io.Writer) error {
+func (r readerSessions) Export(ctx context.Context, id perdure.SessionID, w io.Writer) error {
 	text, err := ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]byte, error) {
 		var out bytes.Buffer
-		err := eng.Archives().Export(ctx, id, &out)
+		err := eng.Sessions().Export(ctx, id, &out)
 		return out.Bytes(), err
 	})
 	if err == nil {

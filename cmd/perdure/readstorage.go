@@ -29,6 +29,10 @@ func (r readerFiles) List(ctx context.Context, id perdure.SessionID, dir string,
 	})
 }
 
+func (r readerFiles) Grep(ctx context.Context, id perdure.SessionID, s engine.FileSearch) (engine.FileMatches, error) {
+	return ask2(ctx, r.readerNoun, engine.Files.Grep, id, s)
+}
+
 // readerValues implements engine.Values for reader.
 type readerValues struct {
 	engine.Values

@@ -40,7 +40,7 @@ func (s sample) tells() bool {
 func otherCommands() map[string]string {
 	return map[string]string{
 		"log": "the bytes of a log", "task log": "likewise", "attach": "likewise", "task attach": "likewise",
-		"file cat": "the bytes of a file", "file get": "writes a file of this machine, and prints nothing",
+		"file cat": "the bytes of a file", "file get": "writes a file of this machine, and prints nothing", "image get": "likewise", "sql dump": "SQL text",
 		"session export": "its own lines, of JSON whatever was asked for", "tool call": "what the tool answers, which is JSON",
 		"serve": "a URL, until it ends", "help": "text", "completion": "a script", "admin rotate-key": "words only",
 		"mcp serve": "stdout belongs to the protocol", "mcp proxy": "likewise", "mcp config": "a block to paste", "mcp test": "words only",
@@ -65,6 +65,7 @@ func workSamples() []sample {
 		{line: "session pause {kept}"},
 		{line: "session resume {kept}"},
 		{line: "session label {kept} team=red", is: "update-session"},
+		{line: "session rename {kept} kept", is: "update-session"},
 		{line: "session fork {kept}", is: "fork-session"},
 		{line: "event list {kept}"},
 		{line: "event tail {kept} --after 0", stream: true},
@@ -107,6 +108,9 @@ func workSamples() []sample {
 		{line: "budget resume spent"},
 		{line: "budget remove {budget} --yes"},
 		{line: "cost report", is: "get-costs"},
+		{line: "payment list", is: "list-payments"},
+		{line: "payment show pay_5ada", is: "get-payment"},
+		{line: "payment resolve pay_5ada --did-not-happen", is: "resolve-payment"},
 	}
 }
 
@@ -125,6 +129,12 @@ func keptSamples() []sample {
 		{line: "file put {kept} {dir}/hello.txt /other.txt", is: "write-file"},
 		{line: "file mv {kept} /other.txt /moved.txt", is: "move-file"},
 		{line: "file rm {kept} /moved.txt --yes"},
+		{line: "file grep {kept} hello", is: "grep-files"},
+		{line: "image put {kept} {dir}/other.gif", is: "put-image"},
+		{line: "image list {kept}", is: "list-images"},
+		{line: "image rm {kept} other.gif --yes"},
+		{line: "sql ls {tables}", is: "list-databases"},
+		{line: "sql query {tables} @{dir}/query.sql", is: "query-database"},
 		{line: "value set {kept} size 3", is: "set-value"},
 		{line: "value get {kept} colour", is: "get-value"},
 		{line: "value list {kept}", is: "list-values"},

@@ -36,7 +36,7 @@ rules:
 	}
 	eng, _ := hold(t, p.data)
 	var file bytes.Buffer
-	if err := eng.Archives().Export(t.Context(), task.Session, &file); err != nil {
+	if err := eng.Sessions().Export(t.Context(), task.Session, &file); err != nil {
 		t.Fatal(err)
 	}
 
@@ -59,11 +59,11 @@ rules:
 	if text, err := os.ReadFile(filepath.Join(p.work, "mine")); err != nil || string(text) != "words" {
 		t.Errorf("got %q, %v, want what was there before the session", text, err)
 	}
-	_, err = eng.Archives().Import(t.Context(), bytes.NewReader(file.Bytes()), engine.Import{})
+	_, err = eng.Sessions().Import(t.Context(), bytes.NewReader(file.Bytes()), engine.Import{})
 	// its note is not removed yet
 	for deadline := time.Now().Add(20 * time.Second); errors.Is(err, perdure.Unavailable) && time.Now().Before(deadline); {
 		<-time.After(time.Millisecond)
-		_, err = eng.Archives().Import(t.Context(), bytes.NewReader(file.Bytes()), engine.Import{})
+		_, err = eng.Sessions().Import(t.Context(), bytes.NewReader(file.Bytes()), engine.Import{})
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ func archiveLaws() []law {
 func (s *scene) export() []byte {
 	s.t.Helper()
 	var out bytes.Buffer
-	if err := s.eng.Archives().Export(s.ctx, s.id, &out); err != nil {
+	if err := s.eng.Sessions().Export(s.ctx, s.id, &out); err != nil {
 		s.t.Fatalf("Export: %v", err)
 	}
 	return out.Bytes()
@@ -45,7 +45,7 @@ func (s *scene) elsewhere(open Harness, setup Setup) *scene {
 // take imports a file.
 func (s *scene) take(text []byte, how engine.Import) engine.Session {
 	s.t.Helper()
-	session, err := s.eng.Archives().Import(s.ctx, bytes.NewReader(text), how)
+	session, err := s.eng.Sessions().Import(s.ctx, bytes.NewReader(text), how)
 	if err != nil {
 		s.t.Fatalf("Import: %v", err)
 	}
@@ -144,7 +144,7 @@ func importDamaged(t *testing.T, open Harness) {
 		damaged["without line "+lineName(i)] = append(bytes.Clone(whole[:start]), whole[start+len(lines[i]):]...)
 	}
 	for what, text := range damaged {
-		_, err := there.eng.Archives().Import(s.ctx, bytes.NewReader(text), engine.Import{TakeOver: true})
+		_, err := there.eng.Sessions().Import(s.ctx, bytes.NewReader(text), engine.Import{TakeOver: true})
 		if !errors.Is(err, perdure.Invalid) {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -162,7 +162,7 @@ func importTwice(t *testing.T, open Harness) {
 	s.say("go")
 	s.rest()
 	text := s.export()
-	_, err := s.eng.Archives().Import(s.ctx, bytes.NewReader(text), engine.Import{TakeOver: true})
+	_, err := s.eng.Sessions().Import(s.ctx, bytes.NewReader(text), engine.Import{TakeOver: true})
 
 	if !errors.Is(err, perdure.Conflict) || !bytes.Equal(s.export(), text) {
 		t.Errorf("got %v", err)
@@ -175,7 +175,7 @@ func importAtWork(t *testing.T, open Harness) {
 	s.say("go")
 	s.Entered(t, "hold_note", 1)
 	there := s.elsewhere(open, setup)
-	_, err := there.eng.Archives().Import(s.ctx, bytes.NewReader(s.export()), engine.Import{})
+	_, err := there.eng.Sessions().Import(s.ctx, bytes.NewReader(s.export()), engine.Import{})
 	list, listed := there.eng.Sessions().List(s.ctx, 0)
 	s.Release("hold_note")
 	s.rest()
@@ -215,7 +215,7 @@ func importTakesOver(t *testing.T, open Harness) {
 func exportNothing(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: oneTool("note", "{text: a}")})
 	var out bytes.Buffer
-	err := s.eng.Archives().Export(s.ctx, "session_019aa0000000700080000000000000fb", &out)
+	err := s.eng.Sessions().Export(s.ctx, "session_019aa0000000700080000000000000fb", &out)
 
 	if !errors.Is(err, perdure.NotFound) || out.Len() > 0 {
 		t.Errorf("got %v and %d bytes", err, out.Len())

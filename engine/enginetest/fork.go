@@ -50,7 +50,7 @@ rules:
 // fork forks the session and returns the fork as a scene.
 func (s *scene) fork(f engine.Fork) *scene {
 	s.t.Helper()
-	session, err := s.eng.Archives().Fork(s.ctx, s.id, f)
+	session, err := s.eng.Sessions().Fork(s.ctx, s.id, f)
 	if err != nil {
 		s.t.Fatalf("Fork %+v: %v; journal:\n%s", f, err, s.journalText())
 	}
@@ -313,8 +313,8 @@ func forkTwice(t *testing.T, open Harness) {
 	const id = "session_019aa0000000700080000000000000fa"
 	one := s.fork(engine.Fork{ID: id, At: 3})
 	again := s.fork(engine.Fork{ID: id, At: 3})
-	_, other := s.eng.Archives().Fork(s.ctx, s.id, engine.Fork{ID: id, At: 2})
-	_, own := s.eng.Archives().Fork(s.ctx, s.id, engine.Fork{ID: s.id})
+	_, other := s.eng.Sessions().Fork(s.ctx, s.id, engine.Fork{ID: id, At: 2})
+	_, own := s.eng.Sessions().Fork(s.ctx, s.id, engine.Fork{ID: s.id})
 
 	if one.id != id || again.id != id || len(one.events()) != 2 || !errors.Is(other, perdure.Conflict) ||
 		!errors.Is(own, perdure.Conflict) {
@@ -336,7 +336,7 @@ func forkRefuses(t *testing.T, open Harness) {
 		"other effects":      {s.id, engine.Fork{Effects: "all"}, perdure.Invalid},
 		"no session id":      {s.id, engine.Fork{ID: "fork"}, perdure.Invalid},
 	} {
-		if _, err := s.eng.Archives().Fork(s.ctx, c.id, c.f); !errors.Is(err, c.want) {
+		if _, err := s.eng.Sessions().Fork(s.ctx, c.id, c.f); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", what, err, c.want)
 		}
 	}

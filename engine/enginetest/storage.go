@@ -19,6 +19,9 @@ func storageLaws() []law {
 		{"files_are_written_read_moved_and_removed", filesKept},
 		{"a_file_is_written_over_only_as_it_was_read", filesCompared},
 		{"files_refuse_what_the_model_may_not", filesRefused},
+		{"files_are_searched", filesSearched},
+		{"images_are_kept_once", imagesKept},
+		{"databases_and_payments_that_are_not_there", nothingThere},
 		{"values_are_kept_by_key", valuesKept},
 		{"a_value_is_written_over_only_as_it_was_read", valuesCompared},
 		{"secrets_that_are_not_there", secretsNotThere},
@@ -251,7 +254,7 @@ func sessionDescribed(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: still, Agent: perdure.Agent{Name: "builder", Model: "scripted"}})
 	s.say("hi")
 	s.rest()
-	fork, err := s.eng.Archives().Fork(s.ctx, s.id, engine.Fork{})
+	fork, err := s.eng.Sessions().Fork(s.ctx, s.id, engine.Fork{})
 	if err != nil || fork.Agent != (engine.SessionAgent{Name: "builder", Model: "scripted"}) {
 		t.Errorf("the fork is %+v, %v", fork, err)
 	}
@@ -357,7 +360,7 @@ func sessionLabeled(t *testing.T, open Harness) {
 	}
 	s.say("hi")
 	s.rest()
-	fork, err := s.eng.Archives().Fork(s.ctx, s.id, engine.Fork{})
+	fork, err := s.eng.Sessions().Fork(s.ctx, s.id, engine.Fork{})
 	if err != nil || !maps.Equal(fork.Labels, want) {
 		t.Errorf("the fork is %+v, %v", fork, err)
 	}

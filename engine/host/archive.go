@@ -56,7 +56,7 @@ type archiveEnd struct {
 }
 
 // Export writes a session and its subagents' sessions as JSON lines.
-func (e hostArchives) Export(ctx context.Context, id perdure.SessionID, w io.Writer) error {
+func (e hostSessions) Export(ctx context.Context, id perdure.SessionID, w io.Writer) error {
 	parcels, left, err := e.collectTree(ctx, id)
 	if err == nil && parcels[0].Session.Parent != "" {
 		err = fmt.Errorf("%w session: it is a subagent of %s; export its root %s instead",
@@ -187,7 +187,7 @@ func plainJSON(v any) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-func (e hostArchives) Import(ctx context.Context, r io.Reader, how engine.Import) (engine.Session, error) {
+func (e hostSessions) Import(ctx context.Context, r io.Reader, how engine.Import) (engine.Session, error) {
 	head, parcels, err := readArchive(r)
 	if err != nil {
 		return engine.Session{}, fmt.Errorf("import: %w", err)

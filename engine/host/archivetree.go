@@ -31,7 +31,7 @@ type omission struct {
 
 // collectTree reads a session and its subagents as of one moment. None of their SQL statements runs
 // in the meantime.
-func (e hostArchives) collectTree(ctx context.Context, id perdure.SessionID) (parcels []archivedSession, left []omission, err error) {
+func (e hostSessions) collectTree(ctx context.Context, id perdure.SessionID) (parcels []archivedSession, left []omission, err error) {
 	frozen, ids, err := e.freezeTree(ctx, id)
 	if err != nil {
 		return nil, nil, err
@@ -65,7 +65,7 @@ func (e hostArchives) collectTree(ctx context.Context, id perdure.SessionID) (pa
 
 // freezeTree stops the SQL statements of a session and its subagents. Without databases there is
 // nothing to release.
-func (e hostArchives) freezeTree(
+func (e hostSessions) freezeTree(
 	ctx context.Context, id perdure.SessionID,
 ) (frozen *frozenSQL, ids []perdure.SessionID, err error) {
 	err = e.view(ctx, func(r store.Reader) error {
@@ -92,7 +92,7 @@ func (e hostArchives) freezeTree(
 // databases.
 type frozenSQL struct{ frozen *sessionsql.Frozen }
 
-func (e hostArchives) freeze(ctx context.Context, ids ...perdure.SessionID) (*frozenSQL, error) {
+func (e hostSessions) freeze(ctx context.Context, ids ...perdure.SessionID) (*frozenSQL, error) {
 	if e.cfg.Storage.SQL == nil {
 		return &frozenSQL{}, nil
 	}
@@ -117,7 +117,7 @@ func (f *frozenSQL) copies(ctx context.Context, id perdure.SessionID) ([]session
 	return f.frozen.Copies(ctx, id)
 }
 
-func (e hostArchives) addDatabases(
+func (e hostSessions) addDatabases(
 	ctx context.Context, frozen *frozenSQL, dumps []store.SessionDump,
 ) (parcels []archivedSession, err error) {
 	for _, d := range dumps {
@@ -131,7 +131,7 @@ func (e hostArchives) addDatabases(
 }
 
 // addBlobs adds the bytes of large images to their rows. Images without bytes are left out.
-func (e hostArchives) addBlobs(parcels []archivedSession, left []omission) ([]omission, error) {
+func (e hostSessions) addBlobs(parcels []archivedSession, left []omission) ([]omission, error) {
 	for n := range parcels {
 		d := &parcels[n]
 		var whole []store.Image
@@ -154,7 +154,7 @@ func (e hostArchives) addBlobs(parcels []archivedSession, left []omission) ([]om
 	return left, nil
 }
 
-func (e hostArchives) blob(sum string) ([]byte, error) {
+func (e hostSessions) blob(sum string) ([]byte, error) {
 	if e.cfg.Storage.Blobs == nil {
 		return nil, perdure.NotFound
 	}
@@ -164,7 +164,7 @@ func (e hostArchives) blob(sum string) ([]byte, error) {
 // omissions lists what belongs to sessions but is not part of their archive: secrets, which are
 // encrypted for one data directory; external resources; files in a host directory; and images that
 // a fork shares with its source.
-func (e hostArchives) omissions(r store.Reader, dumps []store.SessionDump) (left []omission, err error) {
+func (e hostSessions) omissions(r store.Reader, dumps []store.SessionDump) (left []omission, err error) {
 	for _, d := range dumps {
 		id := d.Session.ID
 		add := func(kind, name string) { left = append(left, omission{kind, name, id}) }
@@ -202,7 +202,7 @@ func (e hostArchives) omissions(r store.Reader, dumps []store.SessionDump) (left
 }
 
 // usesHostDir reports whether the files of a session are in a host directory.
-func (e hostArchives) usesHostDir(id perdure.SessionID) bool {
+func (e hostSessions) usesHostDir(id perdure.SessionID) bool {
 	if e.cfg.Ports.Files == nil {
 		return false
 	}
@@ -237,7 +237,7 @@ func inheritedImages(r store.Reader, fork store.Session, left []omission) ([]omi
 // created. A crash in between leaves files without a session, which are collected later. undo
 // removes the databases if the sessions are not created. The caller holds e.making. Conflict: one
 // of the sessions exists.
-func (e hostArchives) restoreOutsideStore(ctx context.Context, parcels []archivedSession) (undo func(), err error) {
+func (e hostSessions) restoreOutsideStore(ctx context.Context, parcels []archivedSession) (undo func(), err error) {
 	var ids []perdure.SessionID
 	for _, p := range parcels {
 		if there, err := e.sessionExists(ctx, p.Session.ID); err != nil || there {
@@ -275,7 +275,7 @@ func conflictIfExists(there bool, id perdure.SessionID) error {
 	return fmt.Errorf("%w: session %s already exists", perdure.Conflict, id)
 }
 
-func (e hostArchives) sessionExists(ctx context.Context, id perdure.SessionID) (there bool, err error) {
+func (e hostSessions) sessionExists(ctx context.Context, id perdure.SessionID) (there bool, err error) {
 	err = e.view(ctx, func(r store.Reader) error {
 		_, err := r.Sessions().Get(id)
 		there = err == nil
@@ -289,7 +289,7 @@ func (e hostArchives) sessionExists(ctx context.Context, id perdure.SessionID) (
 
 // removeDatabases removes the databases of sessions that were not created. If it cannot check
 // whether a session exists, the databases stay.
-func (e hostArchives) removeDatabases(ids []perdure.SessionID) {
+func (e hostSessions) removeDatabases(ids []perdure.SessionID) {
 	ctx, cancel := context.WithTimeout(context.Background(), undoTime)
 	defer cancel()
 	for _, id := range ids {

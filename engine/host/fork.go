@@ -18,7 +18,7 @@ import (
 )
 
 // Fork creates a session from another one, which it only reads.
-func (e hostArchives) Fork(ctx context.Context, id perdure.SessionID, f engine.Fork) (engine.Session, error) {
+func (e hostSessions) Fork(ctx context.Context, id perdure.SessionID, f engine.Fork) (engine.Session, error) {
 	f.ID = cmp.Or(f.ID, core.NewID[perdure.SessionID]())
 	f.Effects = cmp.Or(f.Effects, perdure.ForkAsks)
 	if _, err := perdure.ParseID[perdure.SessionID](string(f.ID)); err != nil {
@@ -40,7 +40,7 @@ func (e hostArchives) Fork(ctx context.Context, id perdure.SessionID, f engine.F
 
 // readFork reads a session and its databases as of one moment. No SQL statement of the session runs
 // in the meantime.
-func (e hostArchives) readFork(
+func (e hostSessions) readFork(
 	ctx context.Context, id perdure.SessionID, at int64,
 ) (from forkSource, databases []sessionsql.Copy, err error) {
 	frozen, err := e.freeze(ctx, id)
@@ -59,7 +59,7 @@ func (e hostArchives) readFork(
 
 // makeFork writes a fork, its databases first. It leaves the databases of an existing fork alone,
 // because that fork may have changed them.
-func (e hostArchives) makeFork(ctx context.Context, from forkSource, databases []sessionsql.Copy, f engine.Fork) error {
+func (e hostSessions) makeFork(ctx context.Context, from forkSource, databases []sessionsql.Copy, f engine.Fork) error {
 	e.createMu.Lock()
 	defer e.createMu.Unlock()
 	there, err := e.sessionExists(ctx, f.ID)
@@ -78,7 +78,7 @@ func (e hostArchives) makeFork(ctx context.Context, from forkSource, databases [
 }
 
 // beginFork writes a fork in one commit: its row, its two events, its files and its values.
-func (e hostArchives) beginFork(tx store.Tx, from forkSource, f engine.Fork) error {
+func (e hostSessions) beginFork(tx store.Tx, from forkSource, f engine.Fork) error {
 	fact := from.forkedFact(f.Effects)
 	switch known, err := tx.Journal().Events(f.ID, 0, 2); {
 	case err != nil:

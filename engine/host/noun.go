@@ -5,7 +5,6 @@ import "github.com/perdure/perdure/engine"
 // The nouns of the engine. Each has the methods of one interface of the port and shares the engine.
 type (
 	hostSessions    struct{ *Host }
-	hostArchives    struct{ *Host }
 	hostApprovals   struct{ *Host }
 	hostCalls       struct{ *Host }
 	hostHostCalls   struct{ *Host }
@@ -24,13 +23,13 @@ type (
 	hostValues      struct{ *Host }
 	hostSecrets     struct{ *Host }
 	hostResources   struct{ *Host }
+	hostImages      struct{ *Host }
+	hostDatabases   struct{ *Host }
+	hostPayments    struct{ *Host }
 )
 
 // Sessions implements engine.Engine.
 func (e *Host) Sessions() engine.Sessions { return hostSessions{e} }
-
-// Archives implements engine.Engine.
-func (e *Host) Archives() engine.Archives { return hostArchives{e} }
 
 // Approvals implements engine.Engine.
 func (e *Host) Approvals() engine.Approvals { return hostApprovals{e} }
@@ -85,3 +84,12 @@ func (e *Host) Secrets() engine.Secrets { return hostSecrets{e} }
 
 // Resources implements engine.Engine.
 func (e *Host) Resources() engine.Resources { return hostResources{e} }
+
+// Images implements engine.Engine.
+func (e *Host) Images() engine.Images { return hostImages{e} }
+
+// Databases implements engine.Engine.
+func (e *Host) Databases() engine.Databases { return hostDatabases{e} }
+
+// Payments implements engine.Engine.
+func (e *Host) Payments() engine.Payments { return hostPayments{e} }

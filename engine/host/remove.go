@@ -149,7 +149,7 @@ func (e hostSessions) forget(ids []perdure.SessionID) {
 // checkNoLeftovers returns Unavailable if a new session would get the id of a deleted one whose
 // leftovers still exist: the leftovers would appear as its own, and their removal would remove its
 // data too.
-func (e hostArchives) checkNoLeftovers(r store.Reader, ids ...perdure.SessionID) error {
+func (e hostSessions) checkNoLeftovers(r store.Reader, ids ...perdure.SessionID) error {
 	left, err := e.effects.Cleanup().Leftovers(r)
 	if err != nil {
 		return err

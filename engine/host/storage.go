@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
+	"github.com/perdure/perdure/tool/file"
 )
 
 // filesOf opens the files of a session for a caller.
@@ -113,6 +115,35 @@ func (e hostFiles) Move(ctx context.Context, id perdure.SessionID, m engine.File
 	}
 	moved, err := mover.Move(ctx, m.From, m.To)
 	return fileOf(moved), err
+}
+
+// grepTime is how long a search in files may take.
+const grepTime = 30 * time.Second
+
+// Grep searches the files of a session as the tool grep_files does.
+func (e hostFiles) Grep(
+	ctx context.Context, id perdure.SessionID, s engine.FileSearch,
+) (found engine.FileMatches, err error) {
+	files, err := e.filesOf(ctx, id, "")
+	if err != nil {
+		return found, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, grepTime,
+		fmt.Errorf("search files of %s: %w: it took longer than %s; search a smaller directory", id, perdure.Limit, grepTime))
+	defer cancel()
+	all, err := file.Grep(ctx, files, tool.FileSearch{Pattern: s.Pattern, Directory: s.Directory, Glob: s.Glob,
+		IgnoreCase: s.IgnoreCase, Max: s.Limit})
+	if err != nil {
+		return found, err
+	}
+	found = engine.FileMatches{Matches: []engine.FileMatch{}, Truncated: all.Truncated, Skipped: []engine.FileSkip{}}
+	for _, m := range all.Matches {
+		found.Matches = append(found.Matches, engine.FileMatch{Path: m.Path, Line: m.LineNumber, Text: m.Line})
+	}
+	for _, skipped := range all.Skipped {
+		found.Skipped = append(found.Skipped, engine.FileSkip(skipped))
+	}
+	return found, nil
 }
 
 func (e hostValues) List(

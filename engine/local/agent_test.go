@@ -300,7 +300,7 @@ func TestStartAgentOther(t *testing.T) {
 			eachChange(reflect.ValueOf(&o).Elem().Field(i), field.Name, refused)
 		}
 	}
-	copied, err := h.Archives().Fork(t.Context(), id, engine.Fork{Effects: perdure.ForkDryRun})
+	copied, err := h.Sessions().Fork(t.Context(), id, engine.Fork{Effects: perdure.ForkDryRun})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -106,7 +106,7 @@ func (h *housed) rows(k *keeps) (all string) {
 func (h *housed) export() []byte {
 	h.t.Helper()
 	var out bytes.Buffer
-	if err := h.eng.Archives().Export(h.ctx, h.id, &out); err != nil {
+	if err := h.eng.Sessions().Export(h.ctx, h.id, &out); err != nil {
 		h.t.Fatal(err)
 	}
 	return out.Bytes()
@@ -142,7 +142,7 @@ func TestExportCarriesDatabasesAndImages(t *testing.T) {
 	h, _, images := filledSession(t)
 	text := h.export()
 	there, k := openHoused(t)
-	if _, err := there.eng.Archives().Import(t.Context(), bytes.NewReader(text), engine.Import{}); err != nil {
+	if _, err := there.eng.Sessions().Import(t.Context(), bytes.NewReader(text), engine.Import{}); err != nil {
 		t.Fatal(err)
 	}
 	there.id = h.id
@@ -154,7 +154,7 @@ func TestExportCarriesDatabasesAndImages(t *testing.T) {
 			}
 		}
 	}
-	if _, err := there.eng.Archives().Import(t.Context(), bytes.NewReader(text), engine.Import{}); !errors.Is(err, perdure.Conflict) {
+	if _, err := there.eng.Sessions().Import(t.Context(), bytes.NewReader(text), engine.Import{}); !errors.Is(err, perdure.Conflict) {
 		t.Errorf("imported twice: %v", err)
 	}
 
@@ -181,7 +181,7 @@ func TestForkCopiesDatabases(t *testing.T) {
 	t.Parallel()
 	h, k, images := filledSession(t)
 	order := engine.Fork{ID: "session_019aa0000000700080000000000000ff", Effects: perdure.ForkAsks}
-	f, err := h.eng.Archives().Fork(t.Context(), h.id, order)
+	f, err := h.eng.Sessions().Fork(t.Context(), h.id, order)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,11 +193,11 @@ func TestForkCopiesDatabases(t *testing.T) {
 	}
 
 	// Like a client that lost the response and retries when the fork has already changed.
-	plain, err := h.eng.Archives().Fork(t.Context(), from, engine.Fork{ID: "session_019aa0000000700080000000000000fe", Effects: perdure.ForkDryRun})
+	plain, err := h.eng.Sessions().Fork(t.Context(), from, engine.Fork{ID: "session_019aa0000000700080000000000000fe", Effects: perdure.ForkDryRun})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := h.eng.Archives().Fork(t.Context(), from, order); err != nil || again.ID != f.ID {
+	if again, err := h.eng.Sessions().Fork(t.Context(), from, order); err != nil || again.ID != f.ID {
 		t.Errorf("the same fork again: %s, %v", again.ID, err)
 	}
 	if got := notes(t, h, f.ID); got != "[[one] [two]]" {
@@ -208,7 +208,7 @@ func TestForkCopiesDatabases(t *testing.T) {
 	}
 
 	var out bytes.Buffer
-	if err := h.eng.Archives().Export(t.Context(), f.ID, &out); err != nil {
+	if err := h.eng.Sessions().Export(t.Context(), f.ID, &out); err != nil {
 		t.Fatal(err)
 	}
 	head, _, _ := bytes.Cut(out.Bytes(), []byte("\n"))
@@ -255,7 +255,7 @@ func TestExportNamesWhatItLeaves(t *testing.T) {
 		}
 	}
 	there, _ := openHoused(t)
-	if _, err := there.eng.Archives().Import(t.Context(), bytes.NewReader(text), engine.Import{}); err != nil {
+	if _, err := there.eng.Sessions().Import(t.Context(), bytes.NewReader(text), engine.Import{}); err != nil {
 		t.Errorf("it is not taken in: %v", err)
 	}
 }
@@ -267,11 +267,11 @@ func TestImportRefusesDatabases(t *testing.T) {
 	h, _, _ := filledSession(t)
 	text := h.export()
 	bare := openShop(t, keepOnce, local.Config{})
-	if _, err := bare.eng.Archives().Import(t.Context(), bytes.NewReader(text), engine.Import{}); !errors.Is(err, perdure.Unavailable) {
+	if _, err := bare.eng.Sessions().Import(t.Context(), bytes.NewReader(text), engine.Import{}); !errors.Is(err, perdure.Unavailable) {
 		t.Errorf("an engine without a folder for databases: %v", err)
 	}
 	there, _ := openHoused(t)
-	if _, err := there.eng.Archives().Import(t.Context(), bytes.NewReader(text[:len(text)-1]), engine.Import{}); !errors.Is(err, perdure.Invalid) {
+	if _, err := there.eng.Sessions().Import(t.Context(), bytes.NewReader(text[:len(text)-1]), engine.Import{}); !errors.Is(err, perdure.Invalid) {
 		t.Errorf("a file that was cut: %v", err)
 	}
 	if left, _ := os.ReadDir(filepath.Join(there.dir, "sql")); len(left) != 0 {

@@ -40,8 +40,10 @@ type (
 	WalletRefusal   = host.WalletRefusal   // the error of a wallet that moved no money
 	PaymentPolicy   = host.PaymentPolicy   // who may pay what to whom
 
-	PaymentCaps       = host.PaymentCaps       // limits the payments in one currency
-	PaymentResolution = host.PaymentResolution // of a payment with an unknown outcome
+	PaymentCaps      = host.PaymentCaps      // limits the payments in one currency
+	PaymentAuthority = host.PaymentAuthority // must allow each payment
+	PaymentQuestion  = host.PaymentQuestion  // what an authority is asked
+	PaymentDenial    = host.PaymentDenial    // the error of an authority that refuses a payment
 )
 
 // The overflow policies. Limits uses OverflowQueue if it names none.

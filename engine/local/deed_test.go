@@ -76,7 +76,7 @@ func TestS26NoDeedWithoutItsEntry(t *testing.T) {
 		t.Fatal(err)
 	}
 	var archive bytes.Buffer
-	if err := eng.Archives().Export(ctx, s.ID, &archive); err != nil {
+	if err := eng.Sessions().Export(ctx, s.ID, &archive); err != nil {
 		t.Fatal(err)
 	}
 	if err := eng.Sessions().Delete(ctx, s.ID); err != nil {
@@ -124,7 +124,7 @@ func deedsOf(ctx context.Context, eng *local.Engine, session perdure.SessionID, 
 	}
 	return []deed{
 		{"session.imported", func() error {
-			_, err := eng.Archives().Import(ctx, bytes.NewReader(archive), engine.Import{})
+			_, err := eng.Sessions().Import(ctx, bytes.NewReader(archive), engine.Import{})
 			return err
 		}},
 		{"secret.set", set},

@@ -6,7 +6,6 @@ import (
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/engine/host"
 	"github.com/perdure/perdure/model/provider"
-	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
 
@@ -16,19 +15,6 @@ import (
 // decisions the process made locally because the store did not answer (RL2). It returns the zero
 // value if the limiter is the program's own, or there is none.
 func (e *Engine) OutboundCounts() OutboundCounts { return e.host.OutboundCounts() }
-
-// Payments lists attempted payments, newest first, including those of deleted sessions and of
-// earlier wallets.
-func (e *Engine) Payments(ctx context.Context, filter store.PaymentFilter) ([]store.Payment, error) {
-	return e.host.Payments(ctx, filter)
-}
-
-// ResolvePayment records a person's resolution of a payment whose outcome is unknown. NotFound: no
-// such request. Conflict: its outcome is known, or the wallet may still answer. Unavailable: this
-// engine has no wallet.
-func (e *Engine) ResolvePayment(ctx context.Context, r PaymentResolution) (store.Payment, error) {
-	return e.host.ResolvePayment(ctx, r)
-}
 
 // Platform returns the port that lets tools administer this engine (PL1). A tool with this port may
 // do everything that it offers, so a program gives it only to tools that it trusts. baseURL is the
@@ -53,6 +39,13 @@ func ProviderSource(st store.Store, keys Secrets, defaultModel string) provider.
 // TestResult adds to the description of a test of a model what it found out.
 func TestResult(test engine.ProviderTest, got provider.Result) engine.ProviderTest {
 	return host.TestResult(test, got)
+}
+
+// NewHTTPPaymentAuthority returns an authority that is asked at a URL before each payment, with
+// questions that are signed with the secret as webhooks are. docs/how-to/let-tools-pay.md describes
+// the protocol. Invalid: the URL or the secret is not acceptable.
+func NewHTTPPaymentAuthority(url, secret string) (PaymentAuthority, error) {
+	return host.NewHTTPPaymentAuthority(url, secret)
 }
 
 // StartAgent creates a session of a stored agent as the tools of a platform do.

@@ -12,7 +12,6 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/engine/local"
-	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/tool"
 )
@@ -70,18 +69,17 @@ func TestPaymentByATool(t *testing.T) {
 	if len(ends) != 1 || string(ends[0].Result.Result) != `{"receipt":"receipt 1"}` || paid.Load() != 1 {
 		t.Errorf("ends %+v, paid %d times", ends, paid.Load())
 	}
-	rows, err := s.eng.Payments(s.ctx, store.PaymentFilter{OneOrg: true, Org: "acme"})
-	if err != nil || len(rows) != 1 || rows[0].State != store.PaymentPaid || rows[0].Micros != 1_250_000 || rows[0].Capability != "shopping" || !strings.HasPrefix(rows[0].Turn, "turn_") {
+	rows, err := s.eng.Payments().List(s.ctx, engine.PaymentFilter{})
+	if err != nil || len(rows) != 1 || rows[0].State != engine.PaymentPaid || rows[0].Amount != "1.25" || rows[0].Org != "acme" || rows[0].Capability != "shopping" || !strings.HasPrefix(rows[0].Turn, "turn_") {
 		t.Fatalf("rows %+v, %v", rows, err)
 	}
-	found := local.PaymentResolution{Hash: rows[0].Hash, By: "ann"}
-	if _, err := s.eng.ResolvePayment(s.ctx, found); !errors.Is(err, perdure.Conflict) {
+	if _, err := s.eng.Payments().Resolve(s.ctx, rows[0].ID, engine.PaymentResolution{By: "ann"}); !errors.Is(err, perdure.Conflict) {
 		t.Errorf("a payment that is known was resolved: %v", err)
 	}
 	if err := s.eng.Sessions().Delete(s.ctx, s.id); err != nil {
 		t.Fatal(err)
 	}
-	if rows, err := s.eng.Payments(s.ctx, store.PaymentFilter{}); err != nil || len(rows) != 1 || rows[0].Session != "" {
+	if rows, err := s.eng.Payments().List(s.ctx, engine.PaymentFilter{}); err != nil || len(rows) != 1 || rows[0].Session != "" {
 		t.Errorf("after its session was deleted: %+v, %v", rows, err)
 	}
 }
@@ -163,8 +161,8 @@ func TestPaymentApproved(t *testing.T) {
 			}
 			s.rest()
 
-			rows, err := s.eng.Payments(s.ctx, store.PaymentFilter{})
-			if err != nil || len(rows) != 1 || rows[0].ApprovedBy != "ann" || rows[0].State != store.PaymentPaid || paid.Load() != 1 {
+			rows, err := s.eng.Payments().List(s.ctx, engine.PaymentFilter{})
+			if err != nil || len(rows) != 1 || rows[0].ApprovedBy != "ann" || rows[0].State != engine.PaymentPaid || paid.Load() != 1 {
 				ends, _ := s.ends()
 				t.Errorf("rows %+v, %v; paid %d times; ends %+v", rows, err, paid.Load(), ends)
 			}
@@ -203,8 +201,8 @@ func TestNoPayments(t *testing.T) {
 			if len(ends) != 1 || !strings.Contains(string(ends[0].Result.Result), missing) || paid.Load() != 0 {
 				t.Errorf("ends %+v, paid %d times", ends, paid.Load())
 			}
-			if _, err := s.eng.ResolvePayment(s.ctx, local.PaymentResolution{Hash: "h", By: "ann"}); name == "no wallet" && !errors.Is(err, perdure.Unavailable) {
-				t.Errorf("resolved without a wallet: %v", err)
+			if _, err := s.eng.Payments().Resolve(s.ctx, "pay_h_1", engine.PaymentResolution{By: "ann"}); !errors.Is(err, perdure.NotFound) {
+				t.Errorf("resolved what does not exist: %v", err)
 			}
 		})
 	}

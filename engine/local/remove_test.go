@@ -202,7 +202,7 @@ func TestTwoClean(t *testing.T) {
 		two, _ := k.open(t, st)
 		slow, quick := k.worked(t, one), k.worked(t, two)
 		var file bytes.Buffer
-		if err := two.Archives().Export(t.Context(), slow, &file); err != nil {
+		if err := two.Sessions().Export(t.Context(), slow, &file); err != nil {
 			t.Fatal(err)
 		}
 		k.mu.Lock()
@@ -228,7 +228,7 @@ func TestTwoClean(t *testing.T) {
 		k.open(t, st) // its pass finds the rest
 		synctest.Wait()
 		k.left(t, 3, quick)
-		if _, err := two.Archives().Import(t.Context(), bytes.NewReader(file.Bytes()), engine.Import{}); !errors.Is(err, perdure.Unavailable) {
+		if _, err := two.Sessions().Import(t.Context(), bytes.NewReader(file.Bytes()), engine.Import{}); !errors.Is(err, perdure.Unavailable) {
 			t.Errorf("import of what is still being removed: got %v, want unavailable", err)
 		}
 
@@ -426,7 +426,7 @@ func TestImportWaitsForWhatIsLeft(t *testing.T) {
 			eng, _ := k.open(t, st)
 			id := k.worked(t, eng)
 			var file bytes.Buffer
-			if err := eng.Archives().Export(t.Context(), id, &file); err != nil {
+			if err := eng.Sessions().Export(t.Context(), id, &file); err != nil {
 				t.Fatal(err)
 			}
 			k.fail(c.fails, c.keeps)
@@ -437,14 +437,14 @@ func TestImportWaitsForWhatIsLeft(t *testing.T) {
 				k.left(t, 0) // the host keeps its state until then: it may need to know where the session worked
 			}
 			if c.fails || c.keeps {
-				_, err := eng.Archives().Import(t.Context(), bytes.NewReader(file.Bytes()), engine.Import{})
+				_, err := eng.Sessions().Import(t.Context(), bytes.NewReader(file.Bytes()), engine.Import{})
 				if _, there := eng.Sessions().Get(t.Context(), id); !errors.Is(err, perdure.Unavailable) || !errors.Is(there, perdure.NotFound) {
 					t.Fatalf("got %v, and then %v, want unavailable and no session", err, there)
 				}
 			}
 			k.fail(false, false)
 
-			if _, err := eng.Archives().Import(t.Context(), bytes.NewReader(file.Bytes()), engine.Import{}); err != nil {
+			if _, err := eng.Sessions().Import(t.Context(), bytes.NewReader(file.Bytes()), engine.Import{}); err != nil {
 				t.Fatal(err)
 			}
 

@@ -19,7 +19,7 @@ const contentTypeJSONLines = "application/x-ndjson"
 
 // Fork creates a session from another one. The client chooses the id, so that a retry finds the
 // same fork.
-func (e engineArchives) Fork(ctx context.Context, id perdure.SessionID, f engine.Fork) (engine.Session, error) {
+func (e engineSessions) Fork(ctx context.Context, id perdure.SessionID, f engine.Fork) (engine.Session, error) {
 	body := struct {
 		ID      perdure.SessionID `json:"id"`
 		At      int64             `json:"at_seq,omitempty"`
@@ -36,7 +36,7 @@ func (e engineArchives) Fork(ctx context.Context, id perdure.SessionID, f engine
 
 // Export writes a session as JSON lines. It reads the complete response before it writes anything,
 // so that a cut-off response can be requested again.
-func (e engineArchives) Export(ctx context.Context, id perdure.SessionID, w io.Writer) error {
+func (e engineSessions) Export(ctx context.Context, id perdure.SessionID, w io.Writer) error {
 	var text bytes.Buffer
 	r := request{
 		what: "export " + string(id), path: "/v1/sessions/" + segment(id) + "/export", accept: contentTypeJSONLines, noTimeout: true,
@@ -52,7 +52,7 @@ func (e engineArchives) Export(ctx context.Context, id perdure.SessionID, w io.W
 }
 
 // Import adds an exported session. Limit: the file is too large for the server.
-func (e engineArchives) Import(ctx context.Context, r io.Reader, how engine.Import) (engine.Session, error) {
+func (e engineSessions) Import(ctx context.Context, r io.Reader, how engine.Import) (engine.Session, error) {
 	text, err := io.ReadAll(io.LimitReader(r, engine.MaxArchiveBytes+1))
 	switch {
 	case err != nil:

@@ -5,7 +5,6 @@ import "github.com/perdure/perdure/engine"
 // The nouns of the engine. Each has the methods of one interface of the port and shares the engine.
 type (
 	engineSessions    struct{ *Engine }
-	engineArchives    struct{ *Engine }
 	engineApprovals   struct{ *Engine }
 	engineCalls       struct{ *Engine }
 	engineHostCalls   struct{ *Engine }
@@ -24,13 +23,13 @@ type (
 	engineValues      struct{ *Engine }
 	engineSecrets     struct{ *Engine }
 	engineResources   struct{ *Engine }
+	engineImages      struct{ *Engine }
+	engineDatabases   struct{ *Engine }
+	enginePayments    struct{ *Engine }
 )
 
 // Sessions implements engine.Engine.
 func (e *Engine) Sessions() engine.Sessions { return engineSessions{e} }
-
-// Archives implements engine.Engine.
-func (e *Engine) Archives() engine.Archives { return engineArchives{e} }
 
 // Approvals implements engine.Engine.
 func (e *Engine) Approvals() engine.Approvals { return engineApprovals{e} }
@@ -85,3 +84,12 @@ func (e *Engine) Secrets() engine.Secrets { return engineSecrets{e} }
 
 // Resources implements engine.Engine.
 func (e *Engine) Resources() engine.Resources { return engineResources{e} }
+
+// Images implements engine.Engine.
+func (e *Engine) Images() engine.Images { return engineImages{e} }
+
+// Databases implements engine.Engine.
+func (e *Engine) Databases() engine.Databases { return engineDatabases{e} }
+
+// Payments implements engine.Engine.
+func (e *Engine) Payments() engine.Payments { return enginePayments{e} }

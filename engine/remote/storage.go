@@ -136,6 +136,26 @@ func (e engineFiles) Move(ctx context.Context, id perdure.SessionID, m engine.Fi
 	})
 }
 
+func (e engineFiles) Grep(
+	ctx context.Context, id perdure.SessionID, s engine.FileSearch,
+) (engine.FileMatches, error) {
+	query := url.Values{"pattern": {s.Pattern}}
+	for name, value := range map[string]string{"path": s.Directory, "glob": s.Glob} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	if s.IgnoreCase {
+		query.Set("ignore_case", "true")
+	}
+	if s.Limit > 0 {
+		query.Set("limit", strconv.Itoa(s.Limit))
+	}
+	return fetch[engine.FileMatches](ctx, e.Engine, request{
+		what: "search files of " + string(id), path: sessionPath(id) + "/files:grep", query: query, noTimeout: true,
+	})
+}
+
 // List lists the values whose keys start with a prefix.
 func (e engineValues) List(ctx context.Context, id perdure.SessionID, prefix string) ([]engine.ValueStat, error) {
 	r := request{

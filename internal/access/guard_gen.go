@@ -15,7 +15,6 @@ import (
 // The nouns of the engine, as the guard shows them.
 type (
 	guardedSessions    struct{ *Guard }
-	guardedArchives    struct{ *Guard }
 	guardedApprovals   struct{ *Guard }
 	guardedCalls       struct{ *Guard }
 	guardedHostCalls   struct{ *Guard }
@@ -34,6 +33,9 @@ type (
 	guardedValues      struct{ *Guard }
 	guardedSecrets     struct{ *Guard }
 	guardedResources   struct{ *Guard }
+	guardedImages      struct{ *Guard }
+	guardedDatabases   struct{ *Guard }
+	guardedPayments    struct{ *Guard }
 )
 
 // Events implements engine.Engine.
@@ -95,6 +97,14 @@ func (g guardedSessions) WaitIdle(ctx context.Context, id perdure.SessionID) (er
 	return g.inner.Sessions().WaitIdle(ctx, id)
 }
 
+// Export implements engine.Sessions.
+func (g guardedSessions) Export(ctx context.Context, id perdure.SessionID, w io.Writer) (err error) {
+	if ctx, err = g.session(ctx, Admin, id); err != nil {
+		return err
+	}
+	return g.inner.Sessions().Export(ctx, id, w)
+}
+
 // List implements engine.Sessions.
 func (g guardedSessions) List(ctx context.Context, limit int) (result []engine.Session, err error) {
 	if ctx, err = g.scoped(ctx, Read); err != nil {
@@ -109,17 +119,6 @@ func (g guardedSessions) ListWhere(ctx context.Context, filter engine.SessionFil
 		return result, err
 	}
 	return g.inner.Sessions().ListWhere(ctx, filter)
-}
-
-// Archives implements engine.Engine.
-func (g *Guard) Archives() engine.Archives { return guardedArchives{g} }
-
-// Export implements engine.Archives.
-func (g guardedArchives) Export(ctx context.Context, id perdure.SessionID, w io.Writer) (err error) {
-	if ctx, err = g.session(ctx, Admin, id); err != nil {
-		return err
-	}
-	return g.inner.Archives().Export(ctx, id, w)
 }
 
 // Approvals implements engine.Engine.
@@ -661,6 +660,14 @@ func (g guardedFiles) Move(ctx context.Context, id perdure.SessionID, m engine.F
 	return g.inner.Files().Move(ctx, id, m)
 }
 
+// Grep implements engine.Files.
+func (g guardedFiles) Grep(ctx context.Context, id perdure.SessionID, s engine.FileSearch) (result engine.FileMatches, err error) {
+	if ctx, err = g.session(ctx, Read, id); err != nil {
+		return result, err
+	}
+	return g.inner.Files().Grep(ctx, id, s)
+}
+
 // Values implements engine.Engine.
 func (g *Guard) Values() engine.Values { return guardedValues{g} }
 
@@ -748,4 +755,93 @@ func (g guardedResources) Release(ctx context.Context, id perdure.SessionID, res
 		return result, err
 	}
 	return g.inner.Resources().Release(ctx, id, resource, by)
+}
+
+// Images implements engine.Engine.
+func (g *Guard) Images() engine.Images { return guardedImages{g} }
+
+// Put implements engine.Images.
+func (g guardedImages) Put(ctx context.Context, id perdure.SessionID, w engine.ImageWrite) (result engine.Image, err error) {
+	if ctx, err = g.session(ctx, Write, id); err != nil {
+		return result, err
+	}
+	return g.inner.Images().Put(ctx, id, w)
+}
+
+// List implements engine.Images.
+func (g guardedImages) List(ctx context.Context, id perdure.SessionID) (result []engine.Image, err error) {
+	if ctx, err = g.session(ctx, Read, id); err != nil {
+		return result, err
+	}
+	return g.inner.Images().List(ctx, id)
+}
+
+// Get implements engine.Images.
+func (g guardedImages) Get(ctx context.Context, id perdure.SessionID, image perdure.ImageID, content bool) (result engine.Image, err error) {
+	if ctx, err = g.session(ctx, Read, id); err != nil {
+		return result, err
+	}
+	return g.inner.Images().Get(ctx, id, image, content)
+}
+
+// Remove implements engine.Images.
+func (g guardedImages) Remove(ctx context.Context, id perdure.SessionID, image perdure.ImageID) (err error) {
+	if ctx, err = g.session(ctx, Write, id); err != nil {
+		return err
+	}
+	return g.inner.Images().Remove(ctx, id, image)
+}
+
+// Databases implements engine.Engine.
+func (g *Guard) Databases() engine.Databases { return guardedDatabases{g} }
+
+// List implements engine.Databases.
+func (g guardedDatabases) List(ctx context.Context, id perdure.SessionID) (result []engine.Database, err error) {
+	if ctx, err = g.session(ctx, Read, id); err != nil {
+		return result, err
+	}
+	return g.inner.Databases().List(ctx, id)
+}
+
+// Query implements engine.Databases.
+func (g guardedDatabases) Query(ctx context.Context, id perdure.SessionID, q engine.DatabaseQuery) (result engine.DatabaseRows, err error) {
+	if ctx, err = g.session(ctx, Read, id); err != nil {
+		return result, err
+	}
+	return g.inner.Databases().Query(ctx, id, q)
+}
+
+// Dump implements engine.Databases.
+func (g guardedDatabases) Dump(ctx context.Context, id perdure.SessionID, database string, w io.Writer) (err error) {
+	if ctx, err = g.session(ctx, Read, id); err != nil {
+		return err
+	}
+	return g.inner.Databases().Dump(ctx, id, database, w)
+}
+
+// Payments implements engine.Engine.
+func (g *Guard) Payments() engine.Payments { return guardedPayments{g} }
+
+// List implements engine.Payments.
+func (g guardedPayments) List(ctx context.Context, filter engine.PaymentFilter) (result []engine.Payment, err error) {
+	if ctx, err = g.scoped(ctx, Read); err != nil {
+		return result, err
+	}
+	return g.inner.Payments().List(ctx, filter)
+}
+
+// Get implements engine.Payments.
+func (g guardedPayments) Get(ctx context.Context, id string) (result engine.Payment, err error) {
+	if ctx, err = g.scoped(ctx, Read); err != nil {
+		return result, err
+	}
+	return g.inner.Payments().Get(ctx, id)
+}
+
+// Resolve implements engine.Payments.
+func (g guardedPayments) Resolve(ctx context.Context, id string, o engine.PaymentResolution) (result engine.Payment, err error) {
+	if ctx, err = g.scoped(ctx, Approve); err != nil {
+		return result, err
+	}
+	return g.inner.Payments().Resolve(ctx, id, o)
 }

@@ -75,7 +75,7 @@ func TestOwnerIsInherited(t *testing.T) {
 	if err := g.Sessions().WaitIdle(ada, s.ID); err != nil {
 		t.Fatal(err)
 	}
-	fork := must1(g.Archives().Fork(as(t, "acme", "bob"), s.ID, engine.Fork{}))
+	fork := must1(g.Sessions().Fork(as(t, "acme", "bob"), s.ID, engine.Fork{}))
 	all := must1(g.Sessions().List(ada, 0))
 	if len(all) != 3 || fork.User != "ada" {
 		t.Errorf("got %+v, fork of %q", all, fork.User)
@@ -89,7 +89,7 @@ func TestOwnerIsInherited(t *testing.T) {
 		t.Errorf("another org sees %+v", theirs)
 	}
 	var file bytes.Buffer
-	if err := g.Archives().Export(ada, s.ID, &file); err != nil {
+	if err := g.Sessions().Export(ada, s.ID, &file); err != nil {
 		t.Fatal(err)
 	}
 	if bytes.Contains(file.Bytes(), []byte("acme")) {
@@ -98,7 +98,7 @@ func TestOwnerIsInherited(t *testing.T) {
 	if err := g.Sessions().Delete(ada, s.ID); err != nil {
 		t.Fatal(err)
 	}
-	imported := must1(g.Archives().Import(eve, &file, engine.Import{}))
+	imported := must1(g.Sessions().Import(eve, &file, engine.Import{}))
 	rows := map[string]int{}
 	err := st.View(t.Context(), func(r store.Reader) error {
 		found, err := r.Sessions().List(store.SessionFilter{})
@@ -123,7 +123,7 @@ func TestFollowEndsWithSession(t *testing.T) {
 	ada, eve := as(t, "acme", "ada"), as(t, "evil", "eve")
 	s := must1(g.Sessions().Create(ada, perdure.Agent{Name: "a"}))
 	var file bytes.Buffer
-	if err := g.Archives().Export(ada, s.ID, &file); err != nil {
+	if err := g.Sessions().Export(ada, s.ID, &file); err != nil {
 		t.Fatal(err)
 	}
 	follows, ended := make(chan struct{}, 1), make(chan error, 1) // one signal, and one result
@@ -142,7 +142,7 @@ func TestFollowEndsWithSession(t *testing.T) {
 	if err := g.Sessions().Delete(ada, s.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.Archives().Import(eve, &file, engine.Import{}); err != nil {
+	if _, err := g.Sessions().Import(eve, &file, engine.Import{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := g.Send(eve, s.ID, perdure.Text("ours")); err != nil {

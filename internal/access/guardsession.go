@@ -65,7 +65,7 @@ func (g guardedSessions) Get(ctx context.Context, id perdure.SessionID) (engine.
 	return s, err
 }
 
-func (g guardedArchives) Fork(ctx context.Context, id perdure.SessionID, f engine.Fork) (engine.Session, error) {
+func (g guardedSessions) Fork(ctx context.Context, id perdure.SessionID, f engine.Fork) (engine.Session, error) {
 	ctx, err := g.session(ctx, Write, id)
 	if err != nil {
 		return engine.Session{}, err
@@ -73,18 +73,18 @@ func (g guardedArchives) Fork(ctx context.Context, id perdure.SessionID, f engin
 	if other, err := g.foreign(ctx, f.ID); err != nil || other {
 		return engine.Session{}, orTaken(err, "session", string(f.ID))
 	}
-	return g.inner.Archives().Fork(ctx, id, f)
+	return g.inner.Sessions().Fork(ctx, id, f)
 }
 
 // Import adds a session to the principal's org. It requires the scope admin, because the file
 // itself states what was approved.
-func (g guardedArchives) Import(ctx context.Context, r io.Reader, how engine.Import) (engine.Session, error) {
+func (g guardedSessions) Import(ctx context.Context, r io.Reader, how engine.Import) (engine.Session, error) {
 	ctx, _, _, err := g.authorizeScope(ctx, Admin)
 	if err != nil {
 		return engine.Session{}, err
 	}
 	how.Check = g.machine.imported(ctx)
-	return g.inner.Archives().Import(ctx, r, how)
+	return g.inner.Sessions().Import(ctx, r, how)
 }
 
 // Send adds a message to a session.

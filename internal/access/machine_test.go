@@ -110,7 +110,7 @@ func archive(t *testing.T, a perdure.Agent, m perdure.Message) *bytes.Buffer {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := far.Archives().Export(t.Context(), s.ID, &b); err != nil {
+	if err := far.Sessions().Export(t.Context(), s.ID, &b); err != nil {
 		t.Fatal(err)
 	}
 	return &b
@@ -128,6 +128,6 @@ func lay(ctx context.Context, g *access.Guard, o agent.Overlay) error {
 }
 
 func take(ctx context.Context, g *access.Guard, file *bytes.Buffer) error {
-	_, err := g.Archives().Import(ctx, file, engine.Import{})
+	_, err := g.Sessions().Import(ctx, file, engine.Import{})
 	return err
 }

@@ -21,8 +21,8 @@ var methodsOf = map[string]string{
 	"read write approve": `
 		Agents.Effective Agents.List Agents.Versions Approvals.Get Approvals.List Budgets.Check
 		Budgets.Costs Budgets.Entries Budgets.List Calls.List Connections.List
-		Engine.Events Engine.Follow Files.Get Files.List Harnesses.List Harnesses.Versions HostCalls.Find
-		HostCalls.Wait Providers.DefaultModel Providers.Get Providers.List Providers.Models Resources.Get Resources.List Schedules.Fires Schedules.Get Schedules.List
+		Databases.Dump Databases.List Databases.Query Engine.Events Engine.Follow Files.Get Files.Grep Files.List Harnesses.List Harnesses.Versions HostCalls.Find
+		HostCalls.Wait Providers.DefaultModel Providers.Get Providers.List Providers.Models Images.Get Images.List Payments.Get Payments.List Resources.Get Resources.List Schedules.Fires Schedules.Get Schedules.List
 		Schedules.NextFires Secrets.List Sessions.Get Sessions.List Sessions.ListWhere Sessions.WaitIdle
 		Tasks.Bulk Tasks.Get Tasks.List Tasks.Log Tasks.Messages Tasks.Wait Tools.List Values.Get
 		Values.List
@@ -31,19 +31,20 @@ var methodsOf = map[string]string{
 		Agents.Get Harnesses.Get
 	`, // who may write it sees what is overwritten
 	"write": `
-		Archives.Fork Calls.Answer Calls.Detach Engine.Send Files.Move Files.Remove Files.Write
-		HostCalls.MarkReported HostCalls.Start Schedules.Backfill Schedules.Create Schedules.Delete
+		Calls.Answer Calls.Detach Engine.Send Files.Move Files.Remove Files.Write
+		HostCalls.MarkReported HostCalls.Start Images.Put Images.Remove Schedules.Backfill Schedules.Create Schedules.Delete
 		Schedules.Pause Schedules.Resume Schedules.Trigger Secrets.Remove Secrets.Set Sessions.Change
-		Sessions.Create Sessions.CreateAs Sessions.CreateFromAgent Sessions.Delete Sessions.Interrupt
-		Sessions.Pause Tasks.Cancel Tasks.CancelAll Tasks.CancelWhere Tasks.Drain Tasks.Send
+		Sessions.Create Sessions.CreateAs Sessions.CreateFromAgent Sessions.Delete Sessions.Fork
+		Sessions.Interrupt Sessions.Pause Tasks.Cancel Tasks.CancelAll Tasks.CancelWhere Tasks.Drain Tasks.Send
 		Tasks.SetDelivery Tools.Call Values.Remove Values.Set
 	`,
 	"approve": `
-		Approvals.Decide Calls.Resolve Resources.Release Sessions.Resume Tasks.Resolve
+		Approvals.Decide Calls.Resolve Payments.Resolve Resources.Release Sessions.Resume Tasks.Resolve
 	`,
 	"admin": `
-		Agents.Delete Agents.Put Archives.Export Archives.Import Audit.List Budgets.Remove Budgets.Set
-		Connections.Test Harnesses.Delete Harnesses.Put Providers.Delete Providers.Put
+		Agents.Delete Agents.Put Audit.List Budgets.Remove Budgets.Set
+		Connections.Test Harnesses.Delete Harnesses.Put
+		Sessions.Export Sessions.Import Providers.Delete Providers.Put
 		Providers.SetDefaultModel Providers.Test Tokens.List Tokens.Revoke Webhooks.Change
 		Webhooks.Create Webhooks.Delete Webhooks.Deliveries Webhooks.Get Webhooks.List Webhooks.Redeliver
 		Webhooks.Rotate Webhooks.Test

@@ -52,7 +52,7 @@ func (a archiveHandlers) forkSession(ctx context.Context, in *OfSession, body ne
 	if body.ID == "" {
 		body.ID = newID[perdure.SessionID](ctx)
 	}
-	s, err := a.cfg.Engine.Archives().Fork(ctx, in.ID, engine.Fork{ID: body.ID, At: body.At, Effects: body.Effects, Title: body.Title})
+	s, err := a.cfg.Engine.Sessions().Fork(ctx, in.ID, engine.Fork{ID: body.ID, At: body.At, Effects: body.Effects, Title: body.Title})
 	return &created{Location: "/v1/sessions/" + string(s.ID), Body: s}, err
 }
 
@@ -66,41 +66,46 @@ func (a archiveHandlers) exportSession(ctx context.Context, in *struct {
 		return nil, notAcceptable(formLines)
 	}
 	return &streamed{Body: func(c huma.Context) {
-		out := &archiveAnswer{to: c}
-		err := a.cfg.Engine.Archives().Export(ctx, in.ID, out)
-		switch {
-		case err != nil && out.begun:
-			a.abort(ctx, err)
-		case err != nil:
-			p := problemOf(ctx, err)
-			a.logCause(ctx, p)
-			c.SetHeader("Content-Type", p.ContentType(""))
-			c.SetStatus(p.Status)
-			_ = writeJSON(c.BodyWriter(), p) // the client may be gone
-		}
+		out := &lateResponse{to: c, media: formLines}
+		a.endLate(ctx, out, a.cfg.Engine.Sessions().Export(ctx, in.ID, out))
 	}}, nil
 }
 
-// archiveAnswer starts the response with its first byte, so that an earlier error can still be
-// sent as a problem.
-type archiveAnswer struct {
+// lateResponse starts the response with its first byte, so that an earlier error can still be sent
+// as a problem.
+type lateResponse struct {
 	to    huma.Context
+	media string
 	begun bool
 }
 
-// Write writes a part of the archive. The first call sends the header.
-func (w *archiveAnswer) Write(p []byte) (int, error) {
+// Write writes a part of the response. The first call sends the header.
+func (w *lateResponse) Write(p []byte) (int, error) {
 	if !w.begun {
 		w.begun = true
-		w.to.SetHeader("Content-Type", formLines)
+		w.to.SetHeader("Content-Type", w.media)
 		w.to.SetStatus(http.StatusOK)
 	}
 	return w.to.BodyWriter().Write(p)
 }
 
+// endLate ends a response: after an error with a problem or, if it has begun, by cutting it.
+func (a *API) endLate(ctx context.Context, out *lateResponse, err error) {
+	switch {
+	case err != nil && out.begun:
+		a.abort(ctx, err)
+	case err != nil:
+		p := problemOf(ctx, err)
+		a.logCause(ctx, p)
+		out.to.SetHeader("Content-Type", p.ContentType(""))
+		out.to.SetStatus(p.Status)
+		_ = writeJSON(out.to.BodyWriter(), p) // the client may be gone
+	}
+}
+
 func (a archiveHandlers) importSession(ctx context.Context, in *importQuery) (*created, error) {
 	req := requestOf(ctx)
-	s, err := a.cfg.Engine.Archives().Import(ctx, bytes.NewReader(req.body), engine.Import{TakeOver: in.TakeOver})
+	s, err := a.cfg.Engine.Sessions().Import(ctx, bytes.NewReader(req.body), engine.Import{TakeOver: in.TakeOver})
 	if errors.Is(err, perdure.Conflict) && req.repeated { // an earlier attempt under this key lost its response
 		var head struct {
 			ID perdure.SessionID `json:"session_id"`

@@ -38,6 +38,10 @@ func (a fileHandlers) register() {
 		}) (*single[engine.File], error) {
 			return singleOf(a.cfg.Engine.Files().Get(ctx, in.ID, in.Path, false))
 		})
+	read(a.API, operation{
+		id: "grep-files", path: "/v1/sessions/{id}/files:grep", policy: reads, summary: "Search the lines of a session's text files for a regular expression",
+		errors: append(missing, http.StatusUnprocessableEntity),
+	}, a.grepFiles)
 	read(a.API, operation{id: "get-file", path: filesPath, policy: reads, summary: "Read the bytes of a file", errors: append(missing, http.StatusConflict), forms: bytesOf}, a.getFile)
 	writeAs(a.API, operation{
 		id: "write-file", path: filesPath, policy: writes, summary: "Write a file", errors: append(missing, http.StatusPreconditionRequired, http.StatusTooManyRequests),
@@ -62,6 +66,18 @@ func (a fileHandlers) listFiles(ctx context.Context, in *struct {
 		return nil, err
 	}
 	return pageOfSorted(a.API, in.Paged, sortedList[engine.File]{name: "files " + string(in.ID) + " " + dir, all: all, key: func(f engine.File) string { return f.Path }})
+}
+
+func (a fileHandlers) grepFiles(ctx context.Context, in *struct {
+	OfSession
+	Pattern    string `query:"pattern" required:"true" minLength:"1" example:"TODO" doc:"A regular expression (RE2), matched against each line."`
+	Path       string `query:"path" doc:"The directory to search, with everything below it; default /."`
+	Glob       string `query:"glob" doc:"Only files that match, such as **/*.go. Without a slash it is matched against the file name only."`
+	IgnoreCase bool   `query:"ignore_case" doc:"Ignore the difference between upper and lower case."`
+	Limit      int    `query:"limit" minimum:"1" maximum:"1000" doc:"The maximum number of matches; default 200."`
+}) (*single[engine.FileMatches], error) {
+	return singleOf(a.cfg.Engine.Files().Grep(ctx, in.ID, engine.FileSearch{Pattern: in.Pattern, Directory: in.Path, Glob: in.Glob,
+		IgnoreCase: in.IgnoreCase, Limit: in.Limit}))
 }
 
 // getFile answers with the bytes of a file. The media type is always application/octet-stream, so

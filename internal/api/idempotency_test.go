@@ -94,6 +94,9 @@ func (r *rig) posts() map[string]ask {
 		"move-file":         post(r.filed("/notes/today.md")+"/files:move", `{"from":"/notes/today.md","to":"/notes/old.md"}`),
 		"cancel-many-tasks": post("/v1/tasks:cancel", `{"filter":{"session_id":"`+strings.TrimPrefix(r.asking("asking").session, "/v1/sessions/")+`"}}`),
 		"retry-task":        post(r.canceled()+"/retry", `{}`),
+		"put-image":         r.upload(s, "a.png", onePixel),
+		"query-database":    post(r.database()+"/databases/main/query", readTable),
+		"resolve-payment":   post(r.unknownPayment()+"/resolve", `{"outcome":"did_not_happen","note":"n"}`),
 	}
 }
 
@@ -132,6 +135,7 @@ func (r *rig) writes() map[string]ask {
 
 		"set-default-model": put("/v1/models/default", `{"name":"rig/m"}`), "clear-default-model": erase("/v1/models/default?org=default"),
 		"release-resource": erase(r.beside(s, "gone")),
+		"delete-image":     erase(r.image(s)),
 		"revoke-token":     erase("/v1/tokens/" + string(r.let(`{"name":"gone"}`).ID)),
 	})
 	return all
@@ -246,7 +250,11 @@ func TestR15(t *testing.T) {
 			if q.body == "" {
 				continue
 			}
-			q.body = strings.Replace(q.body, "{", "{ ", 1)
+			other := strings.Replace(q.body, "{", "{ ", 1)
+			if other == q.body { // the bytes of an image
+				other += " "
+			}
+			q.body = other
 			r.refusal(r.do(keyed(q, "key-"+name)), 422, "key_reused")
 		}
 		r.restart()

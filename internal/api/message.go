@@ -27,7 +27,7 @@ type newPart struct {
 	Type      perdure.PartType   `json:"type" enum:"text,image,image_file"`
 	Text      string             `json:"text,omitempty"`
 	Image     *perdure.Image     `json:"image,omitempty"`
-	ImageFile *perdure.ImageFile `json:"image_file,omitempty" doc:"An image that a tool stored in this session."`
+	ImageFile *perdure.ImageFile `json:"image_file,omitempty" doc:"An image of this session, as POST …/images stored it or a tool made it."`
 	Untrusted bool               `json:"untrusted,omitempty" doc:"The text comes from a source that must not give instructions, such as a mail or the body of a webhook."`
 }
 

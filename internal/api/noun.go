@@ -9,14 +9,17 @@ type (
 	budgetHandlers   struct{ *API }
 	bulkHandlers     struct{ *API }
 	callHandlers     struct{ *API }
+	databaseHandlers struct{ *API }
 	deliveryHandlers struct{ *API }
 	eventHandlers    struct{ *API }
 	fileHandlers     struct{ *API }
 	harnessHandlers  struct{ *API }
 	healthHandlers   struct{ *API }
+	imageHandlers    struct{ *API }
 	manualHandlers   struct{ *API }
 	messageHandlers  struct{ *API }
 	providerHandlers struct{ *API }
+	paymentHandlers  struct{ *API }
 	resourceHandlers struct{ *API }
 	scheduleHandlers struct{ *API }
 	sessionHandlers  struct{ *API }

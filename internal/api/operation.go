@@ -15,6 +15,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/agent"
+	"github.com/perdure/perdure/engine"
 )
 
 // operation describes one operation for the OpenAPI document and the router.
@@ -64,10 +65,13 @@ func document(version string) huma.Config {
 	return cfg
 }
 
-// schemaName returns the schema name of a type. Two of our types are called File.
+// schemaName returns the schema name of a type. Two of our types are called File, and two Image.
 func schemaName(t reflect.Type, hint string) string {
-	if t == reflect.TypeFor[agent.File]() {
+	switch t {
+	case reflect.TypeFor[agent.File]():
 		return "InitialFile"
+	case reflect.TypeFor[engine.Image]():
+		return "StoredImage"
 	}
 	return huma.DefaultSchemaNamer(t, hint)
 }
@@ -78,7 +82,7 @@ func (a *API) closeRequests() {
 		"Approving", "Denying", "Detaching", "ClientAnswer", "NewBudget", "Resuming", "Drain", "NewTaskMessage", "InputAnswer", "NewDelivery", "NewFork", "HostCallRequest",
 		"NewSchedule", "ScheduleAction", "Pausing", "Backfilling", "ScheduleAct", "NewValue", "NewSecret", "FileMove", "TaskFilter",
 		"NewBulkCancel", "Retrying", "SessionChange", "NewToken", "NewWebhook", "WebhookChange", "WebhookAct", "ConnectionAct", "NewProvider", "ProviderAct", "NewDefaultModel", "NewAgent",
-		"InitialFile", "Limit", "Limits", "Approvals"} {
+		"InitialFile", "Limit", "Limits", "Approvals", "NewQuery", "PaymentResolution"} {
 		a.schemas().Map()[name].AdditionalProperties = false
 	}
 }

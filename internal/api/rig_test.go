@@ -24,6 +24,7 @@ import (
 	"github.com/perdure/perdure/internal/api"
 	"github.com/perdure/perdure/internal/manual"
 	"github.com/perdure/perdure/internal/secret"
+	"github.com/perdure/perdure/internal/sessionsql"
 	"github.com/perdure/perdure/model/scripted"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/tool"
@@ -84,20 +85,23 @@ type payment struct {
 
 // rig is an engine with an API in front of it, on a real server.
 type rig struct {
-	t      *testing.T
-	store  *memory.Store
-	eng    *local.Engine
-	vault  *secret.Keyring
-	api    *api.API
-	server *httptest.Server
-	crowd  *api.ConnLimiter // its connections
-	keys   *keys
-	cfg    api.Config
-	gate   chan struct{} // lets hold, charge and once end
-	in     chan string   // the id of a request that was entered
-	tokens tokens        // the tokens that the tool whose was given, and their users
-	stop   func()
-	once   sync.Once
+	t     *testing.T
+	store *memory.Store
+	eng   *local.Engine
+	vault *secret.Keyring
+
+	databases *sessionsql.Store
+	payments  int // number of payments that were added
+	api       *api.API
+	server    *httptest.Server
+	crowd     *api.ConnLimiter // its connections
+	keys      *keys
+	cfg       api.Config
+	gate      chan struct{} // lets hold, charge and once end
+	in        chan string   // the id of a request that was entered
+	tokens    tokens        // the tokens that the tool whose was given, and their users
+	stop      func()
+	once      sync.Once
 }
 
 // newRig starts a server; edit may change its configuration.
@@ -112,6 +116,10 @@ func newRig(t *testing.T, edit func(*api.Config)) *rig {
 		t.Fatal(err)
 	}
 	r.vault = vault
+	if r.databases, err = sessionsql.New(sessionsql.Config{Dir: t.TempDir()}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.databases.Close() })
 	r.startEngine()
 	r.cfg = api.Config{
 		Engine: access.NewGuard(r.eng, access.StoreOwners(r.store), access.MachineAccess{}, nil), Token: token, Keys: r.keys, Manual: pages,
@@ -214,7 +222,7 @@ func (r *rig) startEngine() {
 		Store: r.store, Model: m, Tools: tool.NewRegistry(tools...), Timing: local.Timing{Drain: -1},
 		Workers:  local.Workers{Beat: time.Hour, Lease: 4 * time.Hour},
 		Webhooks: local.Webhooks{Egress: nowhere{}},
-		Storage:  local.Storage{Secrets: local.Secrets{Keys: r.vault}},
+		Storage:  local.Storage{Secrets: local.Secrets{Keys: r.vault}, SQL: r.databases},
 		Catalogue: local.Catalogue{Providers: local.Providers{
 			Agents: func() (map[string]local.ConfiguredAgent, error) {
 				return map[string]local.ConfiguredAgent{"helper": {Description: "Helps.", Agent: perdure.Agent{Instructions: "Be brief.", Tools: []string{"echo"}}}, "other": {}}, nil

@@ -43,7 +43,7 @@ func innerPackages() []importRow {
 
 		// engines
 		{"engine/config", ". dispatch tool"},
-		{"engine/host", engineDeps + " tool/background"}, // any call may be detached, and the model then needs these tools
+		{"engine/host", engineDeps + " tool/background tool/file"}, // a detached call needs the tools for tasks; callers search files as grep_files does
 		{"engine/local", ". engine engine/config engine/host model/provider store tool internal/blob internal/sessionport internal/sessionsql" + leaves},
 		{"engine/remote", ". agent budget webhook engine" + leaves},
 		{"engine/enginetest", ". agent budget webhook engine"},

@@ -44,7 +44,7 @@ func libraries() []library {
 
 		// API, command line and documentation
 		{"github.com/danielgtaylor/huma/v2", "v2.39.0", "internal/api"},
-		{"github.com/standard-webhooks/standard-webhooks/libraries", "v0.0.1", "internal/webhook examples/webhook"},
+		{"github.com/standard-webhooks/standard-webhooks/libraries", "v0.0.1", "internal/webhook internal/payment examples/webhook examples/payments"},
 		{"github.com/yuin/goldmark", "v1.8.7", "internal/manual"},
 		{"github.com/alecthomas/kong", "v1.17.0",
 			"internal/cli internal/cli/complete internal/cli/man internal/cli/settings"},

@@ -107,7 +107,7 @@ type commandLine struct {
 	Attach  attachCommand  `cmd:"" help:"Follow the output of a task and send it input (same as task attach)."`
 	Cancel  taskCancel     `cmd:"" help:"Cancel a task and everything it started (same as task cancel)."`
 	Resolve taskResolve    `cmd:"" help:"Record the outcome of an unknown task or call (same as task resolve)."`
-	Session sessionCommand `cmd:"" help:"Manage sessions: new, list, show, send, tail, label, interrupt, pause, resume, fork, export, import, delete."`
+	Session sessionCommand `cmd:"" help:"Manage sessions: new, list, show, send, tail, label, rename, interrupt, pause, resume, fork, export, import, delete."`
 	Event   eventCommand   `cmd:"" help:"Read the journal of a session: list, tail, show, replay."`
 	Task    taskCommand    `cmd:"" help:"Manage tasks, the work that outlives a turn: list, show, log, watch, attach, input, message, detach, delivery, drain, cancel, resolve."`
 	Call    callCommand    `cmd:"" help:"Inspect the calls of a session in the effect ledger: list, show, resolve."`
@@ -118,11 +118,15 @@ type commandLine struct {
 	Schedule scheduleCommand `cmd:"" help:"Manage schedules: create, list, show, next, explain, trigger, pause, resume, backfill, delete."`
 	Budget   budgetCommand   `cmd:"" help:"Manage spending limits: set, show, ledger, resume, remove."`
 	Cost     costCommand     `cmd:"" help:"Show costs: report."`
+	Payment  paymentCommand  `cmd:"" help:"Read and resolve what tools paid: list, show, resolve."`
 	Webhook  webhookCommand  `cmd:"" help:"Send events to a URL: create, list, show, change, test, deliveries, redeliver, delete."`
 
-	File   fileCommand   `cmd:"" help:"Manage the files of a session: ls, cat, put, get, mv, rm."`
+	File   fileCommand   `cmd:"" help:"Manage the files of a session: ls, cat, put, get, mv, rm, grep."`
 	Value  valueCommand  `cmd:"" help:"Manage the named values of a session: get, set, list, delete."`
 	Secret secretCommand `cmd:"" help:"Manage the secrets of a session, which tools can use and nobody can read: set, rotate, list, delete."`
+
+	Image imageCommand `cmd:"" help:"Manage the images of a session: put, list, get, rm."`
+	SQL   sqlCommand   `cmd:"" name:"sql" help:"Read the databases of a session: ls, query, dump."`
 
 	Resource resourceCommand `cmd:"" help:"Manage the resources of a session: list, show, release."`
 

@@ -30,11 +30,14 @@ type conversation struct {
 	metadata map[string]string // of every message
 }
 
-// send sends a message to the session. The message is durable when send returns.
-func (c *conversation) send(ctx context.Context, text string) error {
+// send sends a message to the session, with images after the text. The message is durable when send
+// returns.
+func (c *conversation) send(ctx context.Context, text string, images ...perdure.Part) error {
 	c.stream.sending()
 	message := perdure.Text(text)
 	message.Metadata = c.metadata
+	message := perdure.Text(text)
+	message.Parts = append(message.Parts, images...)
 	_, err := c.eng.Send(ctx, c.stream.id, message)
 	return err
 }

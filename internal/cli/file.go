@@ -24,6 +24,8 @@ type fileCommand struct {
 	Get fileGet `cmd:"" help:"Download a file."`
 	Mv  fileMv  `cmd:"" help:"Move or rename a file or directory."`
 	Rm  fileRm  `cmd:"" help:"Remove a file or directory."`
+
+	Grep fileGrep `cmd:"" help:"Search the lines of text files for a regular expression."`
 }
 
 // inFiles returns the absolute path in the files of a session.

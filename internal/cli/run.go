@@ -32,7 +32,7 @@ type runCommand struct {
 	AllowShell bool   `help:"Let the agent run commands with bash, in the workspace or else in the current folder."`
 	sandboxFlags
 	settings.Utility
-	Capability   []string      `help:"Add a capability to a new session: session_storage, session_sql, session_resources, session_schedule, session_messages, session_images or subagents. Repeatable." placeholder:"NAME"`
+	Capability   []string      `help:"Add a capability to a new session: session_storage, session_sql, session_resources, session_title, session_schedule, session_messages, session_images or subagents. Repeatable." placeholder:"NAME"`
 	Ask          []string      `help:"Require an approval for each call of this tool during this run (see perdure approve). Repeatable." placeholder:"TOOL"`
 	Deny         []string      `help:"Deny every call of this tool during this run. Repeatable." placeholder:"TOOL"`
 	AskUntrusted bool          `name:"ask-untrusted" help:"Once a session has read untrusted content (a web page, a file, command output), require an approval for each call that reaches beyond the session."`
@@ -40,12 +40,15 @@ type runCommand struct {
 	Retention    string        `help:"Keep ended tasks for this long, for instance 30d or 720h; 0 keeps them forever. Default: 30d." placeholder:"DURATION" env:"PERDURE_TASKS_RETENTION"`
 	Agent        string        `help:"Start the session from this agent, by name or id (see perdure agent list)." placeholder:"AGENT"`
 	Instructions string        `help:"System prompt of a new session." placeholder:"TEXT"`
+	Image        []string      `help:"Show an image with the prompt: a local file, which is stored with the session, or the id of one of its images. Repeatable." placeholder:"FILE|ID" sep:"none"`
 	Label        []string      `help:"Add a label to a new session. Repeatable." placeholder:"KEY=VALUE" sep:"none"`
 	Metadata     []string      `help:"Tell tools, hooks and the routing policy something about this request. The model does not read it. Repeatable." placeholder:"KEY=VALUE" sep:"none"`
 	Session      string        `help:"Continue this session." placeholder:"ID" xor:"session"`
 	Last         bool          `help:"Continue the most recently started session." xor:"session"`
 	Bg           bool          `help:"Store the message, print the session id and exit without waiting."`
 	Output       string        `short:"o" help:"Output format: text, or json with one line per event." placeholder:"FORMAT" enum:"text,json,jsonl" default:"text"`
+
+	attached []attachedImage // the images of --image
 }
 
 // Run sends a prompt to an agent.
@@ -73,6 +76,9 @@ func (c *runCommand) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	talks, err := c.readPrompt(a)
+	if err == nil {
+		err = c.readImages(a)
+	}
 	if err != nil {
 		return err
 	}
@@ -84,6 +90,20 @@ func (c *runCommand) Run(ctx context.Context, a *app) error {
 			}
 			return c.begin(ctx, a, eng, talks)
 		})
+}
+
+// readImages reads the images of --image before anything is stored.
+func (c *runCommand) readImages(a *app) (err error) {
+	if c.attached, err = attachedImages(a, c.Image); err != nil || len(c.attached) == 0 {
+		return err
+	}
+	switch named := slices.ContainsFunc(c.attached, func(i attachedImage) bool { return i.id != "" }); {
+	case named && c.Session == "":
+		return usageError("a new session has no images yet, so --image takes only files", "give a file")
+	case c.Session != "" && c.Prompt == "":
+		return usageError("--image needs a prompt", program+" run --session ID --image FILE PROMPT")
+	}
+	return nil
 }
 
 // readPrompt determines the prompt, and whether to hold a conversation.
@@ -398,7 +418,11 @@ func (c *runCommand) converse(ctx context.Context, a *app, talk *conversation, s
 	}
 	unfinished, waited := !talk.stream.isIdle(), talk.stream.fold.Clone()
 	if c.Prompt != "" {
-		if err := talk.send(ctx, c.Prompt); err != nil {
+		images, err := imageParts(ctx, talk.eng, s.ID, c.attached)
+		if err != nil {
+			return err
+		}
+		if err := talk.send(ctx, c.Prompt, images...); err != nil {
 			return err
 		}
 	}

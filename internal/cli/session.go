@@ -25,6 +25,7 @@ type sessionCommand struct {
 	Tail eventTail   `cmd:"" help:"Follow the events of a session (same as event tail)."`
 
 	Label     sessionLabel     `cmd:"" help:"Set or remove labels of a session."`
+	Rename    sessionRename    `cmd:"" help:"Change the title of a session."`
 	Interrupt sessionInterrupt `cmd:"" help:"End the running turn. Background tasks continue."`
 	Pause     sessionPause     `cmd:"" help:"Pause a session: running work ends normally, and nothing new starts until it is resumed."`
 	Resume    sessionResume    `cmd:"" help:"Resume a session that was paused by a user or a budget."`
@@ -257,7 +258,7 @@ func (c *sessionFork) Run(ctx context.Context, a *app) error {
 			a.message("would fork %s after event %d of %d: %s", s.ID, at, s.LastSeq, a.oneLine(s.Title, cellChars))
 			return nil
 		}
-		f, err := eng.Archives().Fork(ctx, s.ID, engine.Fork{At: c.At, Effects: strings.ReplaceAll(c.Effects, "-", "_"), Title: c.Title})
+		f, err := eng.Sessions().Fork(ctx, s.ID, engine.Fork{At: c.At, Effects: strings.ReplaceAll(c.Effects, "-", "_"), Title: c.Title})
 		if err != nil {
 			return err
 		}
@@ -312,7 +313,7 @@ func (c *sessionExport) Run(ctx context.Context, a *app) error {
 				out = safe
 			}
 			export := &exportHeadWriter{to: out, tell: sessionText{a}.leftOut}
-			return errors.Join(eng.Archives().Export(ctx, s.ID, export), export.flush())
+			return errors.Join(eng.Sessions().Export(ctx, s.ID, export), export.flush())
 		}
 		file, err := os.OpenFile(c.To, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if errors.Is(err, fs.ErrExist) {
@@ -323,7 +324,7 @@ func (c *sessionExport) Run(ctx context.Context, a *app) error {
 			return fmt.Errorf("export %s: %w", s.ID, err)
 		}
 		out := &exportHeadWriter{to: file, tell: sessionText{a}.leftOut}
-		err = errors.Join(eng.Archives().Export(ctx, s.ID, out), out.flush())
+		err = errors.Join(eng.Sessions().Export(ctx, s.ID, out), out.flush())
 		if err == nil {
 			err = file.Sync()
 		}
@@ -360,7 +361,7 @@ func (c *sessionImport) Run(ctx context.Context, a *app) error {
 	head, in := peekHead(in)
 	sessionText{a}.leftOut(head)
 	return a.with(ctx, writesAccess(false), func(eng Engine) error {
-		s, err := eng.Archives().Import(ctx, in, engine.Import{TakeOver: c.TakeOver})
+		s, err := eng.Sessions().Import(ctx, in, engine.Import{TakeOver: c.TakeOver})
 		switch {
 		case errors.Is(err, perdure.Conflict) && !c.TakeOver:
 			return &userError{err: err, message: err.Error(),

@@ -19,7 +19,7 @@ type sessionNew struct {
 	Model        string        `help:"Model: openai:NAME, anthropic:NAME, scripted:FILE, or PROVIDER/NAME for a stored provider. Default: the default model." placeholder:"MODEL"`
 	BaseURL      string        `name:"base-url" help:"Use this server instead of the provider's own." placeholder:"URL"`
 	Workspace    string        `help:"Folder for the files of the session. Default: files are stored in the data directory." placeholder:"DIR" type:"path"`
-	Capability   []string      `help:"Add a capability: session_storage, session_sql, session_resources, session_schedule, session_messages, session_images or subagents. Repeatable." placeholder:"NAME"`
+	Capability   []string      `help:"Add a capability: session_storage, session_sql, session_resources, session_title, session_schedule, session_messages, session_images or subagents. Repeatable." placeholder:"NAME"`
 	SoftBudget   time.Duration `name:"soft-budget" help:"How long a call may run before it is detached to the background; negative for no limit. Default: 10m." placeholder:"DURATION"`
 	Instructions string        `help:"System prompt." placeholder:"TEXT"`
 	Title        string        `help:"Title of the session." placeholder:"TEXT"`

@@ -11,6 +11,7 @@ type sessionSend struct {
 	Session  string   `arg:"" help:"Session: id, unique id prefix, title, or last."`
 	Text     string   `arg:"" help:"Text of the message."`
 	Metadata []string `help:"Tell tools, hooks and the routing policy something about this request. The model does not read it. Repeatable." placeholder:"KEY=VALUE" sep:"none"`
+	Image    []string `help:"Show an image with the message: a local file, which is stored with the session, or the id of one of its images. Repeatable." placeholder:"FILE|ID" sep:"none"`
 	Wait     bool     `help:"Wait for the answer, like run."`
 	DryRun   bool     `help:"Print what would be done, without doing it."`
 	Output   string   `short:"o" help:"With --wait: output format: text, or json with one line per event." placeholder:"FORMAT" enum:"text,json,jsonl" default:"text"`
@@ -35,7 +36,7 @@ func (c *sessionSend) Run(ctx context.Context, a *app) error {
 			return err
 		})
 	}
-	run := &runCommand{Prompt: c.Text, Session: c.Session, Output: c.Output, Bg: !c.Wait, Metadata: c.Metadata}
+	run := &runCommand{Prompt: c.Text, Session: c.Session, Output: c.Output, Bg: !c.Wait, Metadata: c.Metadata, Image: c.Image}
 	return run.Run(ctx, a)
 }
 

@@ -30,7 +30,11 @@ func (s *step) withImages(event perdure.Event) (perdure.Event, error) {
 			continue
 		}
 		for _, image := range row.Result.Images {
-			parts = append(parts, perdure.Part{Type: perdure.PartImage, Image: &image, Untrusted: true})
+			part := perdure.Part{Type: perdure.PartImage, Image: &image, Untrusted: true}
+			if image.ID != "" {
+				part = perdure.Part{Type: perdure.PartImageFile, ImageFile: &perdure.ImageFile{ID: image.ID}, Untrusted: true}
+			}
+			parts = append(parts, part)
 		}
 	}
 	if len(parts) > len(delivered.Message.Parts) {

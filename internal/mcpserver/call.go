@@ -54,7 +54,7 @@ func (s *Server) call(ctx context.Context, p peer, x exposed, params *mcp.CallTo
 		p.reply.addCall(made.key)
 	}
 	if made.Task == nil { // refused, or only the result is still stored
-		return s.callResult(p, x, made)
+		return s.callResult(ctx, p, x, made)
 	}
 	switch {
 	case !p.modern && isTask:
@@ -167,7 +167,7 @@ func (s *Server) waitFor(ctx context.Context, p peer, x exposed, made trackedCal
 		return nil, err
 	}
 	if made.Result != nil {
-		return s.callResult(p, x, made)
+		return s.callResult(ctx, p, x, made)
 	}
 	now, err := s.find(ctx, made.key)
 	if err != nil {
@@ -176,7 +176,7 @@ func (s *Server) waitFor(ctx context.Context, p peer, x exposed, made trackedCal
 	now.progress = made.progress
 	switch {
 	case now.Result != nil:
-		return s.callResult(p, x, now)
+		return s.callResult(ctx, p, x, now)
 	case p.tasks && x.Task != TaskForbidden:
 		return s.created(p, now), nil
 	}
@@ -205,11 +205,15 @@ func (s *Server) find(ctx context.Context, key perdure.CallKey) (trackedCall, er
 }
 
 // callResult returns the result of a finished call.
-func (s *Server) callResult(p peer, x exposed, made trackedCall) (mcp.Result, error) {
+func (s *Server) callResult(ctx context.Context, p peer, x exposed, made trackedCall) (mcp.Result, error) {
 	if failure := protocolFault(made); failure != nil {
 		return nil, failure
 	}
-	text, err := s.resultOf(x, made)
+	made, err := s.withImages(ctx, made)
+	var text json.RawMessage
+	if err == nil {
+		text, err = s.resultOf(x, made)
+	}
 	if err != nil {
 		return nil, s.rpcError(err)
 	}

@@ -2,8 +2,12 @@ package mcpserver
 
 import (
 	"bytes"
+	"context"
+	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/perdure/perdure"
@@ -92,9 +96,42 @@ func plainResult(r perdure.ToolResult) toolResult {
 	return out
 }
 
+// imageUnavailable stands for an image that no longer exists.
+const imageUnavailable = "[image unavailable]"
+
+// withImages returns a call with the bytes of the images in its result, which are stored with the
+// session.
+func (s *Server) withImages(ctx context.Context, made trackedCall) (trackedCall, error) {
+	if made.Result == nil || len(made.Result.Images) == 0 {
+		return made, nil
+	}
+	result := *made.Result
+	result.Images = slices.Clone(result.Images)
+	for i, image := range result.Images {
+		if image.ID == "" {
+			continue
+		}
+		found, err := s.cfg.Engine.Images().Get(ctx, made.key.Session, image.ID, true)
+		switch {
+		case errors.Is(err, perdure.NotFound):
+			result.Images[i] = perdure.Image{}
+		case err != nil:
+			return made, err
+		default:
+			result.Images[i] = perdure.Image{MediaType: found.ContentType, Base64: base64.StdEncoding.EncodeToString(found.Content)}
+		}
+	}
+	made.Result = &result
+	return made, nil
+}
+
 // images returns the images of a result.
 func images(r perdure.ToolResult) (blocks []content) {
 	for _, image := range r.Images {
+		if image.Base64 == "" {
+			blocks = append(blocks, content{Type: "text", Text: imageUnavailable})
+			continue
+		}
 		blocks = append(blocks, content{Type: "image", Data: image.Base64, MIMEType: image.MediaType})
 	}
 	return blocks

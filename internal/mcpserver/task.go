@@ -124,7 +124,11 @@ func (s *Server) taskDetails(ctx context.Context, p peer, made trackedCall) (*ta
 	got := &taskDetail{ResultType: "complete", taskState: s.state(p, made)}
 	switch got.Status {
 	case stateCompleted:
-		fields, err := s.resultOf(s.toolOf(*made.Task), made)
+		made, err := s.withImages(ctx, made)
+		var fields json.RawMessage
+		if err == nil {
+			fields, err = s.resultOf(s.toolOf(*made.Task), made)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -228,7 +232,7 @@ func (s *Server) taskResult(ctx context.Context, p peer, params *taskParams) (mc
 	if made.Task.State == perdure.TaskCanceled {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the task was cancelled"}
 	}
-	result, err := s.callResult(p, s.toolOf(*made.Task), made)
+	result, err := s.callResult(ctx, p, s.toolOf(*made.Task), made)
 	if v, ok := result.(*verbatim); ok {
 		v.Meta[metaRelated] = map[string]string{"taskId": params.TaskID}
 	}

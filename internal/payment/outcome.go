@@ -103,40 +103,49 @@ func (a *Authority) markNotSent(ctx context.Context, p store.Payment) {
 // Resolution is what a person found out about an attempt with an unknown outcome.
 type Resolution struct {
 	Hash    string // of the request
+	Attempt int    // of the request; 0: the last one
 	Paid    bool   // false: surely no money moved
-	Receipt string // if Paid
+	Receipt string // only if Paid
 	By      string // who found out; required
 	Note    string
 }
 
-// Resolve records what a person found out. NotFound: there is no such request. Conflict: its
-// outcome is known, or the wallet may still answer. Invalid: By is empty.
-func (a *Authority) Resolve(ctx context.Context, r Resolution) (p store.Payment, err error) {
-	if r.By == "" {
+// Resolve records what a person found out, and an entry in the audit log, in one commit. It needs
+// no wallet. NotFound: there is no such request. Conflict: its outcome is known, or the wallet may
+// still answer, or a later attempt was made. Invalid: By is empty, or a receipt is given for what
+// was not paid.
+func Resolve(ctx context.Context, s store.Store, r Resolution) (p store.Payment, err error) {
+	switch {
+	case r.By == "":
 		return p, fmt.Errorf("resolve payment %s: %w: name the person who found out", r.Hash, perdure.Invalid)
+	case !r.Paid && r.Receipt != "":
+		return p, fmt.Errorf("resolve payment %s: %w: a payment that did not happen has no receipt", r.Hash, perdure.Invalid)
 	}
 	end := store.PaymentEnd{Hash: r.Hash, State: store.PaymentRefused, Note: r.Note, ResolvedBy: r.By}
 	if r.Paid {
 		end.State, end.Receipt = store.PaymentPaid, r.Receipt
 	}
-	err = a.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+	err = s.InTx(ctx, func(tx store.Tx) error {
 		last, err := tx.Payments().Get(r.Hash)
 		if err != nil {
 			return err
+		}
+		if r.Attempt != 0 && r.Attempt != last.Attempt {
+			return fmt.Errorf("resolve payment %s: %w: it was made again, as attempt %d", r.Hash, perdure.Conflict, last.Attempt)
 		}
 		if last.State != store.PaymentUnknown {
 			return fmt.Errorf("resolve payment %s: %w: it is %s", r.Hash, perdure.Conflict, last.State)
 		}
 		end.Attempt, end.Token = last.Attempt, last.Token
-		p, err = tx.Payments().Settle(end)
-		return err
+		if p, err = tx.Payments().Settle(end); err != nil {
+			return err
+		}
+		return tx.Audit().Add(store.AuditEntry{
+			Org: p.Org, Actor: r.By, Action: "payment.resolved", Subject: IdempotencyKey(p), Session: p.Session,
+			Detail: map[string]string{"state": string(p.State), "amount": tool.Amount{Micros: p.Micros, Currency: p.Currency}.String(), "host": p.Host},
+		})
 	})
 	return p, err
-}
-
-// List returns attempts, newest first.
-func (a *Authority) List(ctx context.Context, filter store.PaymentFilter) ([]store.Payment, error) {
-	return store.Read(ctx, a.cfg.Store, func(r store.Reader) ([]store.Payment, error) { return r.Payments().List(filter) })
 }
 
 // limitText limits a text to what the store accepts.

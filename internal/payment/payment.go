@@ -1,8 +1,8 @@
 // Package payment is the authority through which tools pay: a policy, a row for every attempt, and
 // a wallet that moves the money.
 //
-//	order ── policy ── replay, caps, approval, attempt: one transaction ── wallet ── outcome
-//	          PA1              PA1, PA2: in flight from here on             paid, refused, or unknown
+//	order ── policy ── approver ── replay, caps, approval, attempt: one transaction ── wallet ── outcome
+//	          PA1     if there is one   PA1, PA2: in flight from here on             paid, refused, or unknown
 //
 // It may import the root, store, tool and internal/egress.
 //
@@ -50,8 +50,9 @@ type Config struct {
 	Record time.Duration // for each record before and after it while the store is unavailable; 0: 30 s
 	// Spec returns the specification of a tool. The capability that a payment counts for comes from
 	// it, not from the order. nil: no tool is known.
-	Spec func(name string) (tool.Spec, bool)
-	Log  *slog.Logger // nil: discarded
+	Spec     func(name string) (tool.Spec, bool)
+	Approver Approver     // is asked before each payment that the policy allows; nil: nobody is
+	Log      *slog.Logger // nil: discarded
 }
 
 // Authority pays. It is safe for concurrent use.
@@ -108,6 +109,10 @@ var _ tool.Payments = callPayments{}
 func (p callPayments) Pay(ctx context.Context, o tool.PaymentRequest) (tool.PaymentReceipt, error) {
 	attempt, err := p.check(&o)
 	if err != nil {
+		p.a.cfg.Log.Info("payment refused", "session", p.session, "call", p.call.ID, "tool", p.call.Tool, "reason", err)
+		return tool.PaymentReceipt{}, err
+	}
+	if err := p.approve(ctx, attempt, o); err != nil {
 		p.a.cfg.Log.Info("payment refused", "session", p.session, "call", p.call.ID, "tool", p.call.Tool, "reason", err)
 		return tool.PaymentReceipt{}, err
 	}

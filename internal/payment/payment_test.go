@@ -195,20 +195,20 @@ func TestPaymentAnswerLost(t *testing.T) {
 			w.Errorf("again %v, more %v, on that day %v; book %+v", again, more, day, w.bank.paid())
 		}
 
-		unknown, err := a.List(w.Context(), store.PaymentFilter{State: store.PaymentUnknown})
-		if err != nil || len(unknown) != 1 {
-			w.Fatalf("unknown: %+v, %v", unknown, err)
+		unknown := w.rows()
+		if len(unknown) != 1 || unknown[0].State != store.PaymentUnknown {
+			w.Fatalf("unknown: %+v", unknown)
 		}
 		found := payment.Resolution{Hash: unknown[0].Hash, Paid: true, Receipt: "by mail"}
-		if _, err := a.Resolve(w.Context(), found); !errors.Is(err, perdure.Invalid) {
+		if _, err := payment.Resolve(w.Context(), w, found); !errors.Is(err, perdure.Invalid) {
 			w.Errorf("resolved without a name: %v", err)
 		}
 		found.By = "ann"
-		row, err := a.Resolve(w.Context(), found)
+		row, err := payment.Resolve(w.Context(), w, found)
 		if err != nil || row.State != store.PaymentPaid || row.ResolvedBy != "ann" {
 			w.Errorf("resolved: %+v, %v", row, err)
 		}
-		if _, err := a.Resolve(w.Context(), found); !errors.Is(err, perdure.Conflict) {
+		if _, err := payment.Resolve(w.Context(), w, found); !errors.Is(err, perdure.Conflict) {
 			w.Errorf("resolved again: %v", err)
 		}
 		var replayed *tool.PaymentError

@@ -49,8 +49,8 @@ func (p Policy) read() (rules, error) {
 		for _, cap := range []struct {
 			name, text string
 			into       *int64
-		}{{"PerRequest", given.PerRequest, &c.request}, {"PerTurn", given.PerTurn, &c.turn}, {"PerDay", given.PerDay, &c.day}, {"AskAbove", given.ApproveAbove, &c.approve}} {
-			if cap.name == "AskAbove" && (cap.text == "" || cap.text == "0") {
+		}{{"per_request", given.PerRequest, &c.request}, {"per_turn", given.PerTurn, &c.turn}, {"per_day", given.PerDay, &c.day}, {"approve_above", given.ApproveAbove, &c.approve}} {
+			if cap.name == "approve_above" && (cap.text == "" || cap.text == "0") {
 				continue
 			}
 			a, err := tool.ParseAmount(cap.text, currency)

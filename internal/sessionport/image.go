@@ -28,27 +28,82 @@ type images struct {
 	blobs *blob.Store // nil: the store holds all bytes
 }
 
-var _ tool.Images = images{}
+var (
+	_ tool.Images       = images{}
+	_ tool.ImageManager = images{}
+)
 
 // Create returns once the bytes are durable. The bytes of a large image are written before the row
 // that names them, so a crash in between leaves bytes without a row, never a row without bytes.
 func (p images) Create(ctx context.Context, w tool.ImageWrite) (tool.ImageStat, error) {
+	return p.create(ctx, w, false)
+}
+
+// CreateOnce is Create, unless the session has the image already.
+func (p images) CreateOnce(ctx context.Context, w tool.ImageWrite) (tool.ImageStat, error) {
+	return p.create(ctx, w, true)
+}
+
+func (p images) create(ctx context.Context, w tool.ImageWrite, once bool) (tool.ImageStat, error) {
 	i, err := p.newImage(w)
 	if err == nil && p.blobs != nil && len(i.Data) > store.MaxInlineImageBytes {
 		i.Blob, i.Data = true, nil
 		_, err = p.blobs.Put(w.Data)
 	}
+	var made store.Image
 	if err == nil {
 		err = p.write(ctx, func(tx store.Tx, _ store.Session) (err error) {
-			put, err := tx.Images().Put(i)
-			i.CreatedAt = put.CreatedAt
+			if once {
+				if made, err = sameImage(tx, i); made.ID != "" || err != nil {
+					return err
+				}
+			}
+			made, err = tx.Images().Put(i)
 			return err
 		})
 	}
 	if err != nil {
 		return tool.ImageStat{}, fmt.Errorf("create image %.80q: %w", w.Filename, err)
 	}
-	return imageStat(i), nil
+	return imageStat(made), nil
+}
+
+// sameImage returns the image of the session with the same bytes and name; the zero value: there is
+// none.
+func sameImage(tx store.Tx, i store.Image) (store.Image, error) {
+	all, err := tx.Images().List(i.Session)
+	for _, known := range all {
+		if known.SHA256 == i.SHA256 && known.Filename == i.Filename {
+			return known, err
+		}
+	}
+	return store.Image{}, err
+}
+
+// List lists the images of the session.
+func (p images) List(ctx context.Context) (found []tool.ImageStat, err error) {
+	err = p.store.View(ctx, func(r store.Reader) error {
+		found = nil
+		if _, err := r.Sessions().Get(p.session); err != nil {
+			return err
+		}
+		all, err := r.Images().List(p.session)
+		for _, i := range all {
+			found = append(found, imageStat(i))
+		}
+		return err
+	})
+	return found, err
+}
+
+// Remove removes an image of the session. The bytes of a large one stay in the blob store until
+// they are collected, because another image may have the same.
+func (p images) Remove(ctx context.Context, id perdure.ImageID) error {
+	err := p.write(ctx, func(tx store.Tx, _ store.Session) error { return tx.Images().Remove(p.session, id) })
+	if err != nil {
+		return fmt.Errorf("remove image %.80q: %w", id, err)
+	}
+	return nil
 }
 
 // newImage checks an image before it is stored. The content type is detected from the bytes.

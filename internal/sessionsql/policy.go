@@ -111,7 +111,7 @@ func (p *policy) denyChange(action driver.AuthorizerActionCode) string {
 	case !slices.Contains(changes, action):
 		return "Not allowed here."
 	case p.mode != writeMode:
-		return "This statement changes the database, but sql_query can only read. Use sql_execute."
+		return "This statement changes the database. Only statements that read are allowed here; the tool for others is sql_execute."
 	}
 	p.writes = true
 	return ""

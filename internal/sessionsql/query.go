@@ -141,8 +141,8 @@ func (s *Store) query(ctx context.Context, d *database, r request) (tool.SQLRows
 	case err != nil:
 		return tool.SQLRows{}, err
 	case len(columns) == 0:
-		return tool.SQLRows{}, invalidError("This statement returns no rows. Use sql_execute for statements that change " +
-			"the database.")
+		return tool.SQLRows{}, invalidError("This statement returns no rows. Only statements that read are allowed here; " +
+			"the tool for others is sql_execute.")
 	}
 	found := tool.SQLRows{Columns: columns}
 	if r.begins("PRAGMA", "EXPLAIN") {

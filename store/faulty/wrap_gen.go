@@ -1150,6 +1150,10 @@ func (x imagesWrapper) Put(i store.Image) (store.Image, error) {
 	return call1(x.handle, "Images.Put", func() (store.Image, error) { return x.in.Put(i) })
 }
 
+func (x imagesWrapper) Remove(session perdure.SessionID, id perdure.ImageID) error {
+	return call0(x.handle, "Images.Remove", func() error { return x.in.Remove(session, id) })
+}
+
 // secretsWrapper is store.Secrets, with the faults of the plan.
 type secretsWrapper struct {
 	secretReaderWrapper

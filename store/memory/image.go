@@ -53,6 +53,15 @@ func (v imageStore) HasBlob(sha256 string) (bool, error) {
 	return false, nil
 }
 
+// Remove removes an image of a session.
+func (t imageStore) Remove(session perdure.SessionID, id perdure.ImageID) error {
+	if found, ok := t.images.get(string(id)); !ok || found.Session != session {
+		return fmt.Errorf("remove image %s of %s: %w", id, session, perdure.NotFound)
+	}
+	t.images = t.images.remove(string(id))
+	return nil
+}
+
 func (t imageStore) Put(i store.Image) (store.Image, error) {
 	err := i.Check()
 	switch {

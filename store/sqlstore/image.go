@@ -21,6 +21,7 @@ const (
 	insertImage = `INSERT INTO image (` + imageColumns + `, body) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 		ON CONFLICT (id) DO NOTHING`
 	removeImages = `DELETE FROM image WHERE session_id = $1`
+	removeImage  = `DELETE FROM image WHERE id = $1 AND session_id = $2`
 )
 
 // Get returns an image with its bytes.
@@ -86,6 +87,21 @@ func (tx imageStore) Put(i store.Image) (store.Image, error) {
 	}
 	i.Data, i.Metadata = nil, slices.Clone(i.Metadata)
 	return i, nil
+}
+
+// Remove removes an image of a session.
+func (tx imageStore) Remove(session perdure.SessionID, id perdure.ImageID) error {
+	err := tx.hold(session)
+	if err == nil {
+		var n int64
+		if n, err = tx.exec(removeImage, id, session); err == nil && n == 0 {
+			err = perdure.NotFound
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("remove image %s of %s: %w", id, session, err)
+	}
+	return nil
 }
 
 // insertImage adds a row as it is; 0 means that its id exists.

@@ -23,6 +23,7 @@ func imageLaws() []law {
 		{"knows_its_blobs", imageBlobs},
 		{"has_a_limit", imageLimit},
 		{"needs_its_session", imageOrphan},
+		{"is_removed", imageRemoved},
 		{"goes_with_its_session", imagesGo},
 		{"goes_with_its_transaction", imageAndOthers},
 		{"gives_out_copies", imageCopies},
@@ -144,6 +145,24 @@ func imagesApart(s *subject) {
 	s.noImage(one, foreign.ID)
 	s.noImage("", foreign.ID)
 	s.same("of the other", len(s.images(other)), 1)
+}
+
+func imageRemoved(s *subject) {
+	one, other := s.session(), s.session()
+	gone, kept := s.putImage(s.newImage(one, "first")), s.putImage(s.newImage(one, "second"))
+	large := s.blobOf(one, "large")
+	s.putImage(large)
+
+	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.Images().Remove(other, gone.ID) })
+	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.Images().Remove("", gone.ID) })
+	s.write(func(tx store.Tx) error { return tx.Images().Remove(one, gone.ID) })
+	s.write(func(tx store.Tx) error { return tx.Images().Remove(one, large.ID) })
+	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.Images().Remove(one, gone.ID) })
+
+	s.noImage(one, gone.ID)
+	s.same("image", s.image(one, kept.ID), kept)
+	s.same("listed", len(s.images(one)), 1)
+	s.same("needs the blob", s.blob(large), false)
 }
 
 func imageTwice(s *subject) {

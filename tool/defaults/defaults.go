@@ -43,7 +43,8 @@ func Background(cfg Config) []tool.Tool { return background.Tools(cfg.Background
 // them: they start agents, make schedules, or store values, secrets, images and databases (TL30).
 func Optional() []tool.Tool {
 	return slices.Concat(subagent.Tools(), schedule.Tools(), session.StorageTools(), session.SQLTools(),
-		[]tool.Tool{session.ListResources(), session.CheckBudget(), session.SearchMessages(), session.ViewImage()})
+		[]tool.Tool{session.ListResources(), session.CheckBudget(), session.SearchMessages(), session.ViewImage(),
+			session.SetTitle()})
 }
 
 // Registry returns a registry with all of them, and load_tool, which returns deferred schemas to

@@ -52,7 +52,7 @@ func TestAnnotations(t *testing.T) {
 		"list_schedules":  reads, "cancel_schedule": ".di.",
 		"kv_store": ".di.", "secret_store": ".d..",
 		"sql_query": reads, "sql_execute": ".d..", "sql_schema": reads,
-		"list_resources": reads, "check_budget": reads, "search_messages": reads, "view_image": reads,
+		"list_resources": reads, "check_budget": reads, "search_messages": reads, "view_image": reads, "set_title": "..i.",
 	}
 	tools, err := defaults.Registry(defaults.Config{})
 	if err != nil {

@@ -2,9 +2,11 @@ package file
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed" // the text that the model reads
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -28,29 +30,14 @@ const (
 	maxGrepOutBytes  = 64<<10 - 256
 	maxGrepLineBytes = 1000 // shown of one line
 	maxGrepSkips     = 100  // skipped files that are listed; further ones are counted
+	maxMatches       = 1000
+	defaultMatches   = 200
 )
 
 type grepFilesIn struct {
 	Pattern     string `json:"pattern" minLength:"1" jsonschema:"Regular expression (RE2), matched against each line."`
 	PathPattern string `json:"path_pattern,omitempty" jsonschema:"Glob, such as **/*.go or /src/**. Without a slash it is matched against the file name only."`
 	MaxMatches  int    `json:"max_matches,omitempty" min:"1" max:"1000" default:"200"`
-}
-
-type grepMatch struct {
-	Path       string `json:"path"`
-	LineNumber int    `json:"line_number"`
-	Line       string `json:"line"`
-}
-
-type grepSkip struct {
-	Path   string `json:"path"`
-	Reason string `json:"reason"`
-}
-
-type grepFilesOut struct {
-	Matches   []grepMatch `json:"matches"`
-	Truncated bool        `json:"truncated" jsonschema:"True if there may be more matches."`
-	Skipped   []grepSkip  `json:"skipped" jsonschema:"Files that were not searched, with the reason."`
 }
 
 // GrepFiles returns the tool that searches files for a pattern.
@@ -66,27 +53,41 @@ func GrepFiles() tool.Tool {
 	}, grepFiles)
 }
 
-func grepFiles(ctx context.Context, in grepFilesIn, env tool.Env) (grepFilesOut, error) {
+func grepFiles(ctx context.Context, in grepFilesIn, env tool.Env) (tool.FileMatches, error) {
 	store, err := files(env, "grep_files")
 	if err != nil {
-		return grepFilesOut{}, err
+		return tool.FileMatches{}, err
 	}
-	s, err := newSearch(in)
+	return Grep(ctx, store, tool.FileSearch{Pattern: in.Pattern, Glob: in.PathPattern, Max: in.MaxMatches})
+}
+
+// Grep searches files within the limits of grep_files: 5 MiB are searched, and files of more than
+// 512 KiB are not. The result says what was left out. Files that are a [tool.Grepper] search
+// themselves, and their result is shortened to the same length. Invalid: the pattern or the glob is
+// not valid. Other errors are those of files.
+func Grep(ctx context.Context, files tool.Files, in tool.FileSearch) (tool.FileMatches, error) {
+	s, err := newSearch(&in)
 	if err != nil {
-		return grepFilesOut{}, err
+		return tool.FileMatches{}, err
 	}
-	stats, err := store.List(ctx, "/", true)
+	if own, ok := files.(tool.Grepper); ok {
+		found, err := own.Grep(ctx, in)
+		if !errors.Is(err, errors.ErrUnsupported) {
+			return s.limited(found), err
+		}
+	}
+	stats, err := files.List(ctx, in.Directory, true)
 	if err != nil {
-		return grepFilesOut{}, err
+		return tool.FileMatches{}, err
 	}
 	for _, stat := range stats {
 		if stat.IsDirectory || !s.wants(stat.Path) {
 			continue
 		}
 		if ctx.Err() != nil {
-			return grepFilesOut{}, context.Cause(ctx)
+			return tool.FileMatches{}, context.Cause(ctx)
 		}
-		s.file(ctx, store, stat)
+		s.file(ctx, files, stat)
 		if s.full {
 			break
 		}
@@ -94,40 +95,64 @@ func grepFiles(ctx context.Context, in grepFilesIn, env tool.Env) (grepFilesOut,
 	return s.result(), nil
 }
 
-// search is one execution of grep_files.
+// search is one execution of Grep.
 type search struct {
 	pattern *regexp.Regexp
 	glob    string
 	max     int // maximum number of matches
 	scanned int64
-	out     grepFilesOut
+	out     tool.FileMatches
 	bytes   int // of matches and skips as JSON
 	full    bool
 	unnamed int // skipped files that are only counted
 }
 
-func newSearch(in grepFilesIn) (*search, error) {
+// newSearch checks a search and fills in its defaults.
+func newSearch(in *tool.FileSearch) (*search, error) {
 	if len(in.Pattern) > maxPatternBytes {
-		return nil, tool.Errorf("Invalid pattern: it is longer than %d bytes", maxPatternBytes)
+		return nil, invalidSearch("it is longer than %d bytes", maxPatternBytes)
 	}
 	pattern, err := regexp.Compile(in.Pattern)
+	if err == nil && in.IgnoreCase {
+		pattern, err = regexp.Compile("(?i)" + in.Pattern)
+	}
 	if err != nil {
-		return nil, tool.Errorf("Invalid pattern: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+		return nil, invalidSearch("%s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
-	glob := strings.TrimPrefix(in.PathPattern, "/")
+	glob := strings.TrimPrefix(in.Glob, "/")
 	if len(glob) > maxPatternBytes || !doublestar.ValidatePattern(glob) {
-		return nil, tool.Errorf("Invalid pattern: path_pattern is not a valid glob")
+		return nil, invalidSearch("path_pattern is not a valid glob")
 	}
-	if in.MaxMatches <= 0 {
-		in.MaxMatches = 200
+	in.Directory = cmp.Or(in.Directory, "/")
+	if in.Max <= 0 {
+		in.Max = defaultMatches
 	}
-	if in.PathPattern != "" && !strings.Contains(in.PathPattern, "/") {
+	in.Max = min(in.Max, maxMatches)
+	if in.Glob != "" && !strings.Contains(in.Glob, "/") {
 		glob = "**/" + glob
 	}
 	return &search{
-		pattern: pattern, glob: glob, max: in.MaxMatches,
-		out: grepFilesOut{Matches: []grepMatch{}, Skipped: []grepSkip{}},
+		pattern: pattern, glob: glob, max: in.Max,
+		out: tool.FileMatches{Matches: []tool.FileMatch{}, Skipped: []tool.FileSkip{}},
 	}, nil
+}
+
+func invalidSearch(format string, args ...any) error {
+	return &tool.FileError{Kind: perdure.Invalid, Text: fmt.Sprintf("Invalid pattern: "+format, args...)}
+}
+
+// limited returns the result of a search that the files did themselves, within the limits.
+func (s *search) limited(found tool.FileMatches) tool.FileMatches {
+	for _, m := range found.Matches {
+		if !s.match(m.Path, m.LineNumber, []byte(m.Line)) {
+			break
+		}
+	}
+	for _, skipped := range found.Skipped {
+		s.skip(skipped.Path, skipped.Reason)
+	}
+	s.out.Truncated = s.out.Truncated || found.Truncated
+	return s.result()
 }
 
 func (s *search) wants(name string) bool {
@@ -167,7 +192,7 @@ func (s *search) file(ctx context.Context, store tool.Files, stat tool.FileStat)
 
 // match adds a match, and reports whether there is space for more.
 func (s *search) match(name string, number int, line []byte) bool {
-	m := grepMatch{Path: name, LineNumber: number, Line: shorten(string(line))}
+	m := tool.FileMatch{Path: name, LineNumber: number, Line: shorten(string(line))}
 	if len(s.out.Matches) == s.max || !s.fits(m) {
 		s.full, s.out.Truncated = true, true
 		return false
@@ -187,7 +212,7 @@ func (s *search) fits(entry any) bool {
 }
 
 func (s *search) skip(name, reason string) {
-	skipped := grepSkip{Path: name, Reason: reason}
+	skipped := tool.FileSkip{Path: name, Reason: reason}
 	if len(s.out.Skipped) == maxGrepSkips || !s.fits(skipped) {
 		s.unnamed++
 		return
@@ -195,9 +220,9 @@ func (s *search) skip(name, reason string) {
 	s.out.Skipped = append(s.out.Skipped, skipped)
 }
 
-func (s *search) result() grepFilesOut {
+func (s *search) result() tool.FileMatches {
 	if s.unnamed > 0 {
-		s.out.Skipped = append(s.out.Skipped, grepSkip{Path: "…", Reason: fmt.Sprintf("%d more files", s.unnamed)})
+		s.out.Skipped = append(s.out.Skipped, tool.FileSkip{Path: "…", Reason: fmt.Sprintf("%d more files", s.unnamed)})
 	}
 	return s.out
 }

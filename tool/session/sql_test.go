@@ -47,7 +47,7 @@ func TestSQLTools(t *testing.T) {
 	}
 	for _, c := range []struct{ name, args, want string }{
 		{"sql_query", `{"sql":"SELECT * FROM nowhere"}`, "no such table: nowhere"},
-		{"sql_query", `{"sql":"DELETE FROM t"}`, "Use sql_execute"},
+		{"sql_query", `{"sql":"DELETE FROM t"}`, "the tool for others is sql_execute"},
 		{"sql_execute", `{"sql":"SELECT 1"}`, "Use sql_query"},
 		{"sql_query", `{"sql":"SELECT 1","database":"../x"}`, "database"},
 		{"sql_query", `{"sql":"SELECT ?","args":[[1]]}`, "Argument 1"},

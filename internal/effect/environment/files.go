@@ -127,6 +127,15 @@ func (t journaledFiles) RemoveIf(ctx context.Context, path string, content []byt
 	return removed, err
 }
 
+// Grep implements [tool.Grepper] for files that search their content themselves. Others return
+// errors.ErrUnsupported.
+func (t journaledFiles) Grep(ctx context.Context, s tool.FileSearch) (tool.FileMatches, error) {
+	if own, ok := t.Files.(tool.Grepper); ok {
+		return own.Grep(ctx, s)
+	}
+	return tool.FileMatches{}, errors.ErrUnsupported
+}
+
 // record records a change in the journal. The change is done, so an error is logged and not
 // returned.
 func (t journaledFiles) record(fact perdure.FileWritten) {

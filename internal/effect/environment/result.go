@@ -3,9 +3,12 @@ package environment
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
+	"slices"
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
@@ -18,7 +21,43 @@ func (en *Environment) FullRecord(row perdure.Call, r tool.Result) perdure.ToolR
 		en.core.Log.Error("internal tool error", "tool", row.Tool, "session", row.Key.Session, "call", row.Key.Call,
 			"error", tool.Chain(err))
 	}
-	return tool.CheckImages(record)
+	return en.StoreImages(row.Key, tool.CheckImages(record))
+}
+
+// StoreImages stores the images of a result with its session, each content once, and replaces their
+// bytes by their ids: the journal and the ledger must not repeat them. An image that cannot be
+// stored keeps its bytes.
+func (en *Environment) StoreImages(key perdure.CallKey, record perdure.ToolResult) perdure.ToolResult {
+	if len(record.Images) == 0 || en.core.Ports.Open == nil {
+		return record
+	}
+	images, ok := en.core.Ports.Open(key.Session, tool.Call{Session: key.Session, ID: key.Call}).Images.(tool.ImageManager)
+	if !ok {
+		return record
+	}
+	ctx, cancel := core.SettleContext(context.Background())
+	defer cancel()
+	stored := slices.Clone(record.Images)
+	err := en.core.Guarded("store images", func() error {
+		for i, image := range stored {
+			content, err := base64.StdEncoding.DecodeString(image.Base64)
+			if image.ID != "" || err != nil {
+				continue
+			}
+			put, err := images.CreateOnce(ctx, tool.ImageWrite{Data: content})
+			if err != nil {
+				return err
+			}
+			stored[i] = perdure.Image{ID: put.ID, MediaType: put.ContentType}
+		}
+		return nil
+	})
+	if err != nil {
+		en.core.Log.Warn("an image of a result stays in the journal", "session", key.Session, "call", key.Call,
+			"error", err)
+	}
+	record.Images = stored
+	return record
 }
 
 // Narration returns the sentence that describes an ended call to people; empty if its tool has none

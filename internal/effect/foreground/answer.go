@@ -99,7 +99,10 @@ func (cs *Calls) clientResult(key perdure.CallKey, r perdure.ToolResult, keep bo
 	}
 	// the source of a client's result is not known
 	record := perdure.ToolResult{CallID: key.Call, Result: r.Result, Images: r.Images, Untrusted: true}
-	return shorten(key, tool.CheckImages(record)), nil
+	if record = tool.CheckImages(record); keep {
+		record = cs.environment.StoreImages(key, record)
+	}
+	return shorten(key, record), nil
 }
 
 // sameResult reports whether two results are equal, however their JSON is formatted.

@@ -115,37 +115,84 @@ const maxImageBytes = 20 << 20
 // says so and never fails the turn. The given messages are not changed.
 func (g *Generator) resolvedImages(ctx context.Context, id perdure.SessionID, messages []perdure.Message) []perdure.Message {
 	shown := slices.Clone(messages)
-	known := map[perdure.ImageID]*perdure.Image{} // an image that is named twice is read once and sent twice
-	room := base64.StdEncoding.EncodedLen(maxImageBytes)
+	named := namedImages{known: map[perdure.ImageID]*perdure.Image{}, room: base64.StdEncoding.EncodedLen(maxImageBytes),
+		read: func(image perdure.ImageID) *perdure.Image { return g.resolveImage(ctx, id, image) }}
 	for i, m := range slices.Backward(messages) {
-		if !slices.ContainsFunc(m.Parts, func(p perdure.Part) bool { return p.Type == perdure.PartImageFile }) {
-			continue
-		}
-		shown[i].Parts = slices.Clone(m.Parts)
-		for j, p := range slices.Backward(m.Parts) {
-			if p.Type != perdure.PartImageFile {
-				continue
-			}
-			var name perdure.ImageID
-			if p.ImageFile != nil {
-				name = p.ImageFile.ID
-			}
-			found, read := known[name]
-			if !read && room > 0 {
-				found = g.resolveImage(ctx, id, name)
-				known[name] = found
-			}
-			if found != nil {
-				room -= len(found.Base64)
-			}
-			if found != nil && room >= 0 {
-				shown[i].Parts[j] = perdure.Part{Type: perdure.PartImage, Image: found}
-			} else {
-				shown[i].Parts[j] = perdure.Part{Type: perdure.PartText, Text: imageUnavailable}
-			}
+		if slices.ContainsFunc(m.Parts, namesImages) {
+			shown[i].Parts = named.resolved(m.Parts)
 		}
 	}
 	return shown
+}
+
+// namesImages reports whether a part names stored images.
+func namesImages(p perdure.Part) bool {
+	return p.Type == perdure.PartImageFile ||
+		p.Result != nil && slices.ContainsFunc(p.Result.Images, func(i perdure.Image) bool { return i.ID != "" })
+}
+
+// namedImages reads the images of one request.
+type namedImages struct {
+	known map[perdure.ImageID]*perdure.Image // an image that is named twice is read once and sent twice
+	room  int                                // characters of base64 that still fit
+	read  func(perdure.ImageID) *perdure.Image
+}
+
+// get returns an image; nil: it is not available, or does not fit.
+func (n *namedImages) get(id perdure.ImageID) *perdure.Image {
+	found, read := n.known[id]
+	if !read && n.room > 0 {
+		found = n.read(id)
+		n.known[id] = found
+	}
+	if found != nil {
+		n.room -= len(found.Base64)
+	}
+	if n.room < 0 {
+		return nil
+	}
+	return found
+}
+
+// resolved returns parts with their images. The text for an image of a result follows the result.
+func (n *namedImages) resolved(parts []perdure.Part) []perdure.Part {
+	unavailable := perdure.Part{Type: perdure.PartText, Text: imageUnavailable}
+	var all [][]perdure.Part
+	for _, p := range slices.Backward(parts) {
+		switch {
+		case p.Type == perdure.PartImageFile:
+			var image *perdure.Image
+			if p.ImageFile != nil {
+				image = n.get(p.ImageFile.ID)
+			}
+			if p = (perdure.Part{Type: perdure.PartImage, Image: image, Untrusted: p.Untrusted}); image == nil {
+				p = unavailable
+			}
+			all = append(all, []perdure.Part{p})
+		case namesImages(p):
+			result := *p.Result
+			result.Images = nil
+			var missing []perdure.Part
+			for _, image := range slices.Backward(p.Result.Images) {
+				own := &image
+				if image.ID != "" {
+					own = n.get(image.ID)
+				}
+				if own == nil {
+					missing = append(missing, unavailable)
+					continue
+				}
+				result.Images = append(result.Images, *own)
+			}
+			slices.Reverse(result.Images)
+			p.Result = &result
+			all = append(all, append([]perdure.Part{p}, missing...))
+		default:
+			all = append(all, []perdure.Part{p})
+		}
+	}
+	slices.Reverse(all)
+	return slices.Concat(all...)
 }
 
 // resolveImage returns an image in the form that a model gets; nil: it is not available.
