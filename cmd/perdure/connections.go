@@ -121,8 +121,9 @@ func (c *connections) show(name string, of mcpServer) engine.Connection {
 }
 
 // configuredAgents returns what callers may see of the configuration of this process.
-func (e *localEngine) configuredAgents() local.Providers {
+func (e *localEngine) configuredAgents(oauth func() (local.OAuthProviders, error)) local.Providers {
 	return local.Providers{
+		OAuth: oauth,
 		Agents: func() (map[string]local.ConfiguredAgent, error) {
 			home, err := e.connections.home()
 			all := map[string]local.ConfiguredAgent{}

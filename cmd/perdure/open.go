@@ -48,8 +48,8 @@ var _ cli.Engine = (*localEngine)(nil)
 // open opens the engine that a command needs.
 func open(ctx context.Context, o cli.OpenOptions) (cli.Engine, error) {
 	if far, err := dial(ctx, o); far != nil || err != nil {
-		if err == nil && (len(o.Ask)+len(o.Deny) > 0 || o.AskUntrusted) {
-			err = fmt.Errorf("%w: another process does the work and applies its own rules: give --ask, --deny and --ask-untrusted to that process, or wait until it has ended", perdure.Conflict)
+		if err == nil && (len(o.Ask)+len(o.Deny) > 0 || o.AskUntrusted || !o.Secrets.IsZero()) {
+			err = fmt.Errorf("%w: another process does the work and applies its own rules: give --ask, --deny, --ask-untrusted and the flags for secrets to that process, or wait until it has ended", perdure.Conflict)
 			return nil, errors.Join(err, far.Close())
 		}
 		return far, err
@@ -148,7 +148,7 @@ func newEngine(ctx context.Context, o cli.OpenOptions, st store.Store, told obse
 		Policies: local.Policies{Permit: permit},
 		Timing:   local.Timing{Retention: retention, Drain: times.settle, Return: times.end},
 		Storage:  data, Billing: local.Billing{Prices: &prices}, Log: o.Log,
-		Telemetry: told.engine, Catalogue: local.Catalogue{Providers: e.configuredAgents()},
+		Telemetry: told.engine, Catalogue: local.Catalogue{Providers: e.configuredAgents(oauthProviders(o.Dir, o.Known))},
 		Webhooks: local.Webhooks{Egress: out, Show: shown(o.Disclosure)},
 	}
 	if e.Engine, err = local.Open(ctx, e.cfg); err != nil {
@@ -206,11 +206,13 @@ func policyFor(o cli.OpenOptions, tools *tool.Registry) (tool.Permit, error) {
 			return nil, fmt.Errorf("%w rule: unknown tool %q; perdure tool list shows all tools", perdure.Invalid, name)
 		}
 	}
-	if len(o.Ask)+len(o.Deny) == 0 && !o.AskUntrusted {
+	if len(o.Ask)+len(o.Deny) == 0 && !o.AskUntrusted && o.Secrets.IsZero() {
 		return nil, nil
 	}
 	return func(_ context.Context, _ tool.Call, p perdure.Permission) (perdure.Decision, string, error) {
 		switch {
+		case tool.MustBeGranted(p):
+			return secretDecision(o.Secrets, p), "", nil
 		case p.Kind == tool.ReadUntrusted && o.AskUntrusted:
 			return perdure.Ask, "", nil
 		case p.Kind != "tool":
@@ -221,6 +223,18 @@ func policyFor(o cli.OpenOptions, tools *tool.Registry) (tool.Permit, error) {
 		}
 		return perdure.Undecided, "", nil
 	}, nil
+}
+
+// secretDecision returns what the operator's flags say about the use of a secret.
+func secretDecision(rules cli.SecretRules, p perdure.Permission) perdure.Decision {
+	names := func(list []string) bool { return slices.Contains(list, p.Target) || slices.Contains(list, "*") }
+	switch {
+	case names(rules.Ask):
+		return perdure.Ask
+	case names(rules.Allow), p.Kind == tool.UseSecret && names(rules.Use):
+		return perdure.Allow
+	}
+	return perdure.Undecided
 }
 
 // openStorage opens the data outside the database. A reader needs only a part of it.

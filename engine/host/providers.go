@@ -10,6 +10,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/agent"
 	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/connection"
 	"github.com/perdure/perdure/store"
 )
 
@@ -19,7 +20,16 @@ type Providers struct {
 	Agents      func() (map[string]ConfiguredAgent, error) // by name, which must not look like an agent id; nil: none
 	Connections Connections                                // nil: none
 	Providers   []engine.Provider                          // sorted by name
+	// OAuth returns the services at which users authorize their connections. nil: there are none.
+	OAuth func() (OAuthProviders, error)
 }
+
+// OAuthProviders are the services at which users authorize their connections by OAuth 2.0, and
+// OAuthProvider is one of them.
+type (
+	OAuthProviders = connection.Providers
+	OAuthProvider  = connection.Provider
+)
 
 // Connections lists the servers whose tools agents may use, and connects to them. It is safe for
 // concurrent use.
@@ -108,21 +118,6 @@ func (e hostAgents) Effective(ctx context.Context, id string) (engine.EffectiveA
 		effective.Files = append(effective.Files, f.Path)
 	}
 	return effective, nil
-}
-
-func (e hostConnections) List(ctx context.Context) ([]engine.Connection, error) {
-	if e.cfg.Catalogue.Providers.Connections == nil {
-		return nil, nil
-	}
-	return e.cfg.Catalogue.Providers.Connections.List(ctx)
-}
-
-// Test connects to a server again.
-func (e hostConnections) Test(ctx context.Context, name string) (engine.Connection, error) {
-	if e.cfg.Catalogue.Providers.Connections == nil {
-		return engine.Connection{}, fmt.Errorf("connection %.80q: %w", name, perdure.NotFound)
-	}
-	return e.cfg.Catalogue.Providers.Connections.Test(ctx, name)
 }
 
 func (e hostConnections) Providers(context.Context) ([]engine.Provider, error) {

@@ -29,6 +29,11 @@ func (e hostSessions) CreateAs(ctx context.Context, id perdure.SessionID, agent 
 // startPlain creates a session of an agent that is passed by value. Only its capabilities are
 // looked up, and the capabilities that activate themselves.
 func (e hostSessions) startPlain(ctx context.Context, id perdure.SessionID, agent perdure.Agent) (err error) {
+	for _, r := range agent.Permissions {
+		if err := r.Check(); err != nil {
+			return err
+		}
+	}
 	agent.CreateDigest = ""
 	activates := func(c tool.Capability) bool { return c.Activate != nil }
 	gets := len(agent.Capabilities) > 0 || slices.ContainsFunc(e.cfg.Catalogue.Capabilities, activates)

@@ -29,6 +29,7 @@ type operation struct {
 	maxBody          int64  // bytes of the request body; 0: Config.MaxBody
 	media            string // media type of the request body; empty: JSON
 	secret           bool   // the request contains a secret, or names one
+	anyQuery         bool   // the query may have parameters that this operation does not know
 	// Media types on success, unless it is JSON of the output type only.
 	forms       map[string]*huma.MediaType
 	route       route
@@ -77,7 +78,7 @@ func (a *API) closeRequests() {
 	for _, name := range []string{"NewSession", "Agent", "NewMessage", "NewPart", "Image", "Interruption", "Resolution", "Cancellation", "DirectCall",
 		"Approving", "Denying", "Detaching", "ClientAnswer", "NewBudget", "Resuming", "Drain", "NewTaskMessage", "InputAnswer", "NewDelivery", "NewFork", "HostCallRequest",
 		"NewSchedule", "ScheduleAction", "Pausing", "Backfilling", "ScheduleAct", "NewValue", "NewSecret", "FileMove", "TaskFilter",
-		"NewBulkCancel", "Retrying", "SessionChange", "NewToken", "NewWebhook", "WebhookChange", "WebhookAct", "ConnectionAct", "NewAgent",
+		"NewBulkCancel", "Retrying", "SessionChange", "NewToken", "NewWebhook", "WebhookChange", "WebhookAct", "ConnectionAct", "NewConnection", "ConnectionStart", "ConnectionAnswer", "PermissionRule", "NewAgent",
 		"InitialFile", "Limit", "Limits", "Approvals"} {
 		a.schemas().Map()[name].AdditionalProperties = false
 	}
@@ -163,6 +164,7 @@ func register[I, O any](a *API, o operation, do func(context.Context, *I) (*O, e
 	op := huma.Operation{
 		OperationID: o.id, Method: o.method, Path: o.path, Summary: o.summary, DefaultStatus: orDefault(o.status, http.StatusOK),
 		Description: o.deprecation.text(), Deprecated: o.deprecation.since != "", Responses: map[string]*huma.Response{},
+		SkipValidateParams: o.anyQuery,
 	}
 	a.policies[o.method+" "+o.path] = ""
 	if !o.open {

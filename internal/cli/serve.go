@@ -25,6 +25,7 @@ type ServeOptions struct {
 	Ask, Deny    []string      // as in Opening
 	MCP          []string      // tools for MCP clients on /mcp; *: all that need no capability; nil: /mcp is off
 	AskUntrusted bool          // after untrusted content, calls that reach beyond the session need approval
+	Secrets      SecretRules   // as in Opening
 	Retention    Retention     // likewise
 	URL          string        // public URL of the server; empty: the one it listens on
 	Rate         int           // requests per second of each token; 0: unlimited
@@ -57,6 +58,7 @@ type serveCommand struct {
 	AskUntrusted bool     `name:"ask-untrusted" help:"Once a session has read untrusted content (a web page, a file, command output), require an approval for each call that reaches beyond the session."`
 	Ask          []string `help:"Require an approval for each call of this tool (see perdure approve). Repeatable." placeholder:"TOOL"`
 	Deny         []string `help:"Deny every call of this tool. Repeatable." placeholder:"TOOL"`
+	secretFlags
 	OTLPEndpoint string   `name:"otlp-endpoint" help:"Send spans to this OpenTelemetry collector (OTLP over HTTP). Metrics are served on /metrics in any case." placeholder:"URL" env:"OTEL_EXPORTER_OTLP_ENDPOINT"`
 	TraceContent bool     `name:"trace-content" help:"Include prompts, answers, arguments and results in spans; known secrets are masked."`
 	MCPTool      []string `name:"mcp-tool" help:"Offer this tool to MCP clients on /mcp; * offers all tools that need no capability. Repeatable." placeholder:"TOOL"`
@@ -97,7 +99,7 @@ func (c *serveCommand) Run(ctx context.Context, a *app) error {
 		ModelOptions: a.flags.ModelOption, StopTime: a.flags.StopTimeout, Dir: a.flags.Data, Database: a.flags.Database,
 		Addr: c.Addr, Expose: c.Expose,
 		AllowShell: c.AllowShell, Sandbox: sandbox, Disclosure: c.Disclosure,
-		Ask: c.Ask, Deny: c.Deny, MCP: c.MCPTool, AskUntrusted: c.AskUntrusted, Retention: a.retention(c.Retention),
+		Ask: c.Ask, Deny: c.Deny, MCP: c.MCPTool, AskUntrusted: c.AskUntrusted, Secrets: c.secrets(), Retention: a.retention(c.Retention),
 		Rate: c.Rate, URL: public, Log: a.log,
 		Traces: c.OTLPEndpoint, TraceContent: c.TraceContent,
 		Ready: func(s ServerInfo) {

@@ -24,8 +24,11 @@ type ServeOptions struct {
 	SoftBudget            time.Duration
 	ModelOptions          []string      // how models are asked
 	StopTime              time.Duration // limit of the stop
-	In                    io.Reader
-	Out                   io.Writer
+	// Secrets that commands may use, that the model may read, too, and that need an approval for
+	// both; as in cli.SecretRules.
+	UseSecret, AllowSecret, AskSecret []string
+	In                                io.Reader
+	Out                               io.Writer
 }
 
 // ProxyOptions configures a durable proxy of an MCP server.
@@ -123,6 +126,10 @@ type Commands struct {
 type Serve struct {
 	Tool       []string      `help:"Offer this tool; * offers all tools that need no capability. Repeatable." placeholder:"NAME" required:""`
 	SoftBudget time.Duration `help:"How long a client without task support waits for a call, at most 50s." placeholder:"DURATION" default:"50s"`
+
+	UseSecret   []string `name:"use-secret" help:"Let commands have this secret of their session in their environment; * is every secret. Repeatable." placeholder:"NAME"`
+	AllowSecret []string `name:"allow-secret" help:"Let the client read this secret with secret_store, and commands use it; * is every secret. Repeatable." placeholder:"NAME"`
+	AskSecret   []string `name:"ask-secret" help:"Require an approval each time that the client wants to read this secret, or to use it in a command; * is every secret. Repeatable." placeholder:"NAME"`
 }
 
 // Run serves until the client disconnects.
@@ -130,7 +137,8 @@ func (c *Serve) Run(ctx context.Context, d Console) error {
 	dir, database, server := d.Store()
 	in, out := d.Streams()
 	return d.MCP().Serve(ctx, ServeOptions{Dir: dir, Database: database, Server: server, Tools: c.Tool,
-		SoftBudget: c.SoftBudget, ModelOptions: d.ModelOptions(), StopTime: d.StopTime(), In: in, Out: out})
+		SoftBudget: c.SoftBudget, ModelOptions: d.ModelOptions(), StopTime: d.StopTime(),
+		UseSecret: c.UseSecret, AllowSecret: c.AllowSecret, AskSecret: c.AskSecret, In: in, Out: out})
 }
 
 // Proxy runs between a client and a server.

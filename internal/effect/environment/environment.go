@@ -75,7 +75,7 @@ func (en *Environment) Env(from *Caller, call tool.Call, sink tool.Sink) tool.En
 	}
 	env := tool.Env{
 		Call: call, Sink: sink, Registry: en.core.Tools, Files: files,
-		Egress: en.egressFor(by), Ports: ports,
+		Egress: en.egressFor(by, ports), Ports: ports,
 		Locale: cmp.Or(agent.Locale, "en"), Timezone: cmp.Or(agent.Timezone, "UTC"), DryRun: agent.DryRun,
 		Network: agent.Network, Visible: en.toolset.Names(*agent, from.Owner.HasDetachedWork), Now: time.Now,
 	}
