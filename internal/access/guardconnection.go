@@ -2,7 +2,6 @@ package access
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -36,25 +35,29 @@ func (g guardedConnections) List(ctx context.Context, user string) ([]engine.Con
 	return g.inner.Connections().List(ctx, user)
 }
 
-// Test tests an account of the principal, or a server. A server may be started for it, so that
+// Test tests an account of the principal, or a server. A server may be started for it, so that also
 // requires the scope admin, and the default org.
 func (g guardedConnections) Test(ctx context.Context, name string) (engine.Connection, error) {
 	acting, p, asks, err := g.authorizeScope(ctx, Write)
-	if asks && (err != nil || !p.May(Admin) || p.Org != budget.DefaultOrg) {
-		own, failed := g.hasAccount(ctx, name)
-		switch {
-		case failed != nil:
-			return engine.Connection{}, errors.Join(err, failed)
-		case !own && p.Org != budget.DefaultOrg:
-			return engine.Connection{}, missingName("connection", name)
-		case !own:
-			return engine.Connection{}, p.Check(Admin)
-		}
+	if err == nil && asks && (!p.May(Admin) || p.Org != budget.DefaultOrg) {
+		err = g.mayTest(ctx, p, name)
 	}
 	if err != nil {
 		return engine.Connection{}, err
 	}
 	return g.inner.Connections().Test(acting, name)
+}
+
+// mayTest returns nil if the principal, who may not test servers, has an account of a name.
+func (g guardedConnections) mayTest(ctx context.Context, p Principal, name string) error {
+	own, err := g.hasAccount(ctx, name)
+	switch {
+	case err != nil || own:
+		return err
+	case p.Org != budget.DefaultOrg:
+		return missingName("connection", name)
+	}
+	return p.Check(Admin)
 }
 
 // hasAccount reports whether the principal has an account at a provider.

@@ -76,29 +76,49 @@ type connectionTest struct {
 }
 
 // Run tests a connection. If the server does not answer, or the token of the account cannot be used,
-// it prints what is known and returns an error. An engine of its own can also refresh the token.
+// it prints what is known and returns an error. An account is tested by a process that may write,
+// because its token may have to be refreshed; only such a process opens tokens.
 func (c *connectionTest) Run(ctx context.Context, a *app) error {
-	return a.read(ctx, func(eng Engine) error {
-		one, err := eng.Connections().Test(ctx, c.Name)
+	access := OpenOptions{Access: ServerOrRead}
+	err := a.with(ctx, access, func(eng Engine) error {
+		all, err := eng.Connections().List(ctx, "")
+		for _, one := range all {
+			if one.Kind == engine.ConnectionAccount && one.Name == c.Name {
+				access = writesAccess(false)
+				return nil
+			}
+		}
 		if err != nil {
 			return err
 		}
-		err = c.show(ctx, a, outputObject{one.Name, one, func() { a.fields(a.connectionFields(one)...) }})
-		switch {
-		case err != nil || one.State == engine.ConnectionReady:
-			return err
-		case one.Kind == engine.ConnectionAccount:
-			return &userError{err: perdure.Unavailable, message: one.Name + " cannot be used: " + one.LastError,
-				hint: "connect again: " + program + " connection add " + a.storeFlags() + quote(one.Name)}
-		}
-		return &userError{err: perdure.Unavailable, message: one.Name + " does not answer: " + one.LastError,
-			hint: "check its entry in mcp.json, and try its command by hand"}
+		return c.test(ctx, a, eng)
 	})
+	if err != nil || access.Access != Writing {
+		return err
+	}
+	return a.with(ctx, access, func(eng Engine) error { return c.test(ctx, a, eng) })
+}
+
+// test tests a connection with an engine.
+func (c *connectionTest) test(ctx context.Context, a *app, eng Engine) error {
+	one, err := eng.Connections().Test(ctx, c.Name)
+	if err != nil {
+		return err
+	}
+	err = c.show(ctx, a, outputObject{one.Name, one, func() { a.fields(connectionFields(one, a.now())...) }})
+	switch {
+	case err != nil || one.State == engine.ConnectionReady:
+		return err
+	case one.Kind == engine.ConnectionAccount:
+		return &userError{err: perdure.Unavailable, message: one.Name + " cannot be used: " + one.LastError,
+			hint: "connect again: " + program + " connection add " + a.storeFlags() + quote(one.Name)}
+	}
+	return &userError{err: perdure.Unavailable, message: one.Name + " does not answer: " + one.LastError,
+		hint: "check its entry in mcp.json, and try its command by hand"}
 }
 
 // connectionFields describes a connection.
-func (a *app) connectionFields(one engine.Connection) []field {
-	now := a.now()
+func connectionFields(one engine.Connection, now clock) []field {
 	fields := []field{{"connection", cell{one.Name, bold}}, {"state", cell{one.State, connectionColor(one.State)}},
 		{"kind", cell{text: one.Kind}}, {"where", cell{text: connectionPlace(one)}}}
 	if one.Kind != engine.ConnectionAccount {
