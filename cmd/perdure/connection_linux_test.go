@@ -79,7 +79,8 @@ func sendTo(t *testing.T, server string, r request, into any) int {
 	if r.body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	resp, err := http.DefaultClient.Do(req)
+	client := http.Client{Timeout: waitTime}
+	resp, err := client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +99,7 @@ func sendTo(t *testing.T, server string, r request, into any) int {
 func (a accounts) tokenFor(body string) string {
 	a.t.Helper()
 	var made struct {
-		Secret string `json:"secret"`
+		Secret string `json:"token"`
 	}
 	if status := a.send(a.token, "POST", "/v1/tokens", body, &made); status != 201 {
 		a.t.Fatalf("no token: %d", status)
@@ -162,7 +163,9 @@ func (a accounts) until(server, token, id, state string) {
 func (a accounts) journal(token, id string) string {
 	a.t.Helper()
 	var events json.RawMessage
-	a.send(token, "GET", "/v1/sessions/"+id+"/events?limit=1000", "", &events)
+	if status := a.send(token, "GET", "/v1/sessions/"+id+"/events", "", &events); status != 200 {
+		a.t.Fatalf("events: %d", status)
+	}
 	return string(events)
 }
 
@@ -290,7 +293,7 @@ func TestConnectionOfTwoServers(t *testing.T) {
 	a.provider.Live(3600)
 	expires := a.list(ada, "")[0].ExpiresAt
 	untilTrue(t, func() bool { return time.Now().After(expires) })
-	release := a.provider.Hold()
+	release := a.provider.Hold(t)
 	first := a.agentSession(a.url, ada)
 	untilTrue(t, func() bool { return a.provider.Refreshes() == 1 })
 	ids := map[string]string{first: a.url}

@@ -15,14 +15,14 @@ import (
 	"github.com/perdure/perdure/internal/access"
 )
 
-// ofConnection is the path of a connection.
-type ofConnection struct {
+// OfConnection is the path of a connection.
+type OfConnection struct {
 	Name string `path:"connection" example:"tickets" doc:"The provider of an account, or the name of a server."`
 }
 
-// ofAccount is the path of the account of a user.
-type ofAccount struct {
-	ofConnection
+// OfAccount is the path of the account of a user.
+type OfAccount struct {
+	OfConnection
 	User string `query:"user" doc:"The user whose account it is; default the caller. Another user needs the scope admin."`
 }
 
@@ -53,7 +53,7 @@ func (a connectionHandlers) register() {
 	read(a.API, operation{id: "list-connections", path: "/v1/connections", policy: reads, summary: "List the accounts of a user at other services, then the servers whose tools agents may use"}, a.listConnections)
 	write(a.API, operation{
 		id: "test-connection", path: "/v1/connections/{connection}/test", policy: writes, class: takesTime, summary: "Test a connection: refresh the token of an account if necessary, or list a server's tools again, starting the server if necessary", errors: missing,
-	}, body[connectionAct]{optional: true}, func(ctx context.Context, in *ofConnection, _ connectionAct) (*single[engine.Connection], error) {
+	}, body[connectionAct]{optional: true}, func(ctx context.Context, in *OfConnection, _ connectionAct) (*single[engine.Connection], error) {
 		return singleOf(a.cfg.Engine.Connections().Test(ctx, in.Name))
 	})
 	replace(a.API, operation{
@@ -61,7 +61,7 @@ func (a connectionHandlers) register() {
 	}, body[newConnection]{example: newConnection{Token: "ghp_example", Hosts: []string{"api.github.com"}}}, a.putConnection)
 	erase(a.API, operation{
 		id: "delete-connection", path: "/v1/connections/{connection}", policy: writes, summary: "Disconnect an account; its token is not revoked at the provider", errors: missing,
-	}, func(ctx context.Context, in *ofAccount) (*nothing, error) {
+	}, func(ctx context.Context, in *OfAccount) (*nothing, error) {
 		return goneIfRepeated(ctx, a.cfg.Engine.Connections().Remove(ctx, in.Name, in.User))
 	})
 	write(a.API, operation{
@@ -104,7 +104,7 @@ func connectionOrder(c engine.Connection) string {
 }
 
 // putConnection stores a token that a user gives.
-func (a connectionHandlers) putConnection(ctx context.Context, in *ofConnection, b newConnection) (*single[engine.Connection], error) {
+func (a connectionHandlers) putConnection(ctx context.Context, in *OfConnection, b newConnection) (*single[engine.Connection], error) {
 	w := engine.ConnectionWrite{Provider: in.Name, User: b.User, Token: b.Token, Owner: b.Owner, Hosts: b.Hosts}
 	if b.Expires != nil {
 		w.ExpiresAt = *b.Expires
@@ -114,7 +114,7 @@ func (a connectionHandlers) putConnection(ctx context.Context, in *ofConnection,
 
 // authorizeConnection begins an authorization. The response contains the state, so it is not stored
 // for the idempotency key: a repeated request begins another authorization.
-func (a connectionHandlers) authorizeConnection(ctx context.Context, in *ofConnection, b connectionStart) (*single[engine.ConnectionFlow], error) {
+func (a connectionHandlers) authorizeConnection(ctx context.Context, in *OfConnection, b connectionStart) (*single[engine.ConnectionFlow], error) {
 	requestOf(ctx).secret = true
 	return singleOf(a.cfg.Engine.Connections().Begin(ctx, engine.ConnectionRequest{Provider: in.Name, User: b.User, RedirectURL: b.Redirect}))
 }

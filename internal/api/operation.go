@@ -187,6 +187,7 @@ func register[I, O any](a *API, o operation, do func(context.Context, *I) (*O, e
 		}
 	}
 	o.route.tagged = o.method == http.MethodGet && o.forms == nil && !o.open
+	o.route.open = o.open
 	o.route.class, o.route.maxBody, o.route.media, o.route.secret, o.route.deprecation = o.class, o.maxBody, o.media, o.secret, o.deprecation
 	if o.class == isProbe {
 		a.probes[o.path] = true

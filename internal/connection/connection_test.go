@@ -220,7 +220,7 @@ func TestRefreshEndsWithoutItsCaller(t *testing.T) {
 	r.connects()
 	r.provider.Live(3600)
 	r.untilStale()
-	release := r.provider.Hold()
+	release := r.provider.Hold(t)
 	ctx, giveUp := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	row, err := rowOf(r)

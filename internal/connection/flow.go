@@ -203,7 +203,8 @@ func (c *Connections) Finish(ctx context.Context, a Answer) (Account, error) {
 	}
 	details := Details{Hosts: provider.Hosts, OAuth: true, Scopes: scopesOf(token, provider.Scopes)}
 	details.expire(token, now.Add(-time.Since(began)))
-	return c.put(context.WithoutCancel(ctx), "connection.added", store.Connection{Org: key.Org, User: key.User, Provider: key.Provider,
+	ctx = store.Acting(context.WithoutCancel(ctx), f.By) // a browser brings the answer without a token
+	return c.put(ctx, "connection.added", store.Connection{Org: key.Org, User: key.User, Provider: key.Provider,
 		Sealed: sealed, Metadata: details.into(nil)})
 }
 

@@ -74,17 +74,19 @@ func (p *Provider) Deny(code string) {
 	p.deny = code
 }
 
-// Hold lets answers to refreshes wait until the returned function is called.
-func (p *Provider) Hold() (release func()) {
+// Hold lets answers to refreshes wait until the returned function is called, or the test ends.
+func (p *Provider) Hold(t *testing.T) (release func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.hold = make(chan struct{})
-	return sync.OnceFunc(func() {
+	release = sync.OnceFunc(func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		close(p.hold)
 		p.hold = nil
 	})
+	t.Cleanup(release)
+	return release
 }
 
 // Revoke revokes all grants.
