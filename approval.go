@@ -63,8 +63,8 @@ func (r PermissionRule) Check() error {
 	return nil
 }
 
-// Decide returns the most restrictive decision of the rules that match a permission; Undecided: none
-// matches.
+// Decide returns the most restrictive decision of the rules that match a permission; Undecided:
+// none matches.
 func (p Permission) Decide(rules []PermissionRule) Decision {
 	decision := Undecided
 	for _, r := range rules {

@@ -49,9 +49,9 @@ func (s WebSecret) GoString() string { return s.String() }
 // Permits reports whether the secret may be sent to a host, which is in the normal form of a URL.
 func (s WebSecret) Permits(host string) bool { return slices.Contains(s.Hosts, host) }
 
-// InsertSecrets replaces the references in a text. value returns the replacement of one; false leaves
-// it as it is. A name in a reference has letters, digits and . - _, and does not end with . or -.
-// There is no reference in the middle of a word.
+// InsertSecrets replaces the references in a text. value returns the replacement of one; false
+// leaves it as it is. A name in a reference has letters, digits and . - _, and does not end with .
+// or -. There is no reference in the middle of a word.
 func InsertSecrets(text string, value func(SecretRef) (string, bool)) string {
 	var out strings.Builder
 	written := 0 // bytes of text that out has

@@ -41,8 +41,8 @@ type Overlay struct {
 	// Permissions are rules that are added to those above; of several that match, the most
 	// restrictive decides.
 	Permissions []perdure.PermissionRule `json:"permissions,omitempty"`
-	// AwaitConnections pauses a call that needs an account which is not connected, until it is; nil:
-	// as above.
+	// AwaitConnections pauses a call that needs an account which is not connected, until it is;
+	// nil: as above.
 	AwaitConnections *bool                `json:"await_connections,omitempty"`
 	Summarise        *bool                `json:"summarise,omitempty"` // nil: as above
 	Recovery         perdure.RecoveryMode `json:"recovery,omitempty"`  // empty: as above

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// Connections reads the MCP servers whose tools agents may use, and manages the accounts of users at
-// other services. The servers are configured in a file of the host and cannot be changed here.
+// Connections reads the MCP servers whose tools agents may use, and manages the accounts of users
+// at other services. The servers are configured in a file of the host and cannot be changed here.
 type Connections interface {
 	Accounts
 
 	// List lists the accounts of a user by provider, then the servers by name. An empty user is the
 	// acting one; * is every user of the org.
 	List(ctx context.Context, user string) ([]Connection, error)
-	// Test tests the account of the acting user at a provider: its token is opened, and refreshed if
-	// it is about to expire. If there is no account of that name, Test connects to the server of that
-	// name again and lists its tools, for at most 20 seconds. A server that does not respond, and an
-	// account whose token cannot be used, are not errors; the returned state says so. NotFound: no
-	// such account or server.
+	// Test tests the account of the acting user at a provider: its token is opened, and refreshed
+	// if it is about to expire. If there is no account of that name, Test connects to the server of
+	// that name again and lists its tools, for at most 20 seconds. A server that does not respond,
+	// and an account whose token cannot be used, are not errors; the returned state says so.
+	// NotFound: no such account or server.
 	Test(ctx context.Context, name string) (Connection, error)
 	// Providers lists the providers by name.
 	Providers(ctx context.Context) ([]Provider, error)

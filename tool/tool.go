@@ -113,8 +113,8 @@ type Call struct {
 	Class     perdure.EffectClass // as claimed
 	Deadline  time.Time           // zero: none
 
-	// Granted has the permissions that a policy or a person explicitly allowed. Only permissions for
-	// which [MustBeGranted] holds are listed.
+	// Granted has the permissions that a policy or a person explicitly allowed. Only permissions
+	// for which [MustBeGranted] holds are listed.
 	Granted []perdure.Permission
 }
 

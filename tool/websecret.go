@@ -9,10 +9,10 @@ import (
 )
 
 // OpenSecret opens what a reference in a request names, if a host may have it: a secret of the
-// session, or the token of its user's connection. The host is in the normal form of a URL. The error
-// is a [NotConnected] if the user has no connection, a *perdure.EgressError with perdure.RuleSecret
-// if the secret does not exist or the host may not have it, or that of the port. The caller must not
-// show or store the value, and inserts it only into a request to that host.
+// session, or the token of its user's connection. The host is in the normal form of a URL. The
+// error is a [NotConnected] if the user has no connection, a *perdure.EgressError with
+// perdure.RuleSecret if the secret does not exist or the host may not have it, or that of the port.
+// The caller must not show or store the value, and inserts it only into a request to that host.
 func (p Ports) OpenSecret(ctx context.Context, ref perdure.SecretRef, host string) (perdure.WebSecret, error) {
 	s := perdure.WebSecret{Ref: ref}
 	refuse := func(why string) error {

@@ -61,9 +61,9 @@ func (a accounts) configure(data, redirect string) {
 }
 
 // send sends a request with a token, and decodes the response into into, unless that is nil.
-func (a accounts) send(token, method, path, body string, into any) int {
+func (a accounts) send(r request, into any) int {
 	a.t.Helper()
-	return sendTo(a.t, a.url, request{token, method, path, body}, into)
+	return sendTo(a.t, a.url, r, into)
 }
 
 // request is a request to a server.
@@ -101,7 +101,7 @@ func (a accounts) tokenFor(body string) string {
 	var made struct {
 		Secret string `json:"token"`
 	}
-	if status := a.send(a.token, "POST", "/v1/tokens", body, &made); status != 201 {
+	if status := a.send(request{a.token, "POST", "/v1/tokens", body}, &made); status != 201 {
 		a.t.Fatalf("no token: %d", status)
 	}
 	return made.Secret
@@ -111,14 +111,14 @@ func (a accounts) tokenFor(body string) string {
 func (a accounts) list(token, query string) (all []engine.Connection) {
 	a.t.Helper()
 	var page struct{ Items []engine.Connection }
-	a.send(token, "GET", "/v1/connections"+query, "", &page)
+	a.send(request{token, "GET", "/v1/connections" + query, ""}, &page)
 	return page.Items
 }
 
 // begins begins an authorization.
 func (a accounts) begins(token string) (flow engine.ConnectionFlow) {
 	a.t.Helper()
-	if status := a.send(token, "POST", "/v1/connections/demo/authorize", "{}", &flow); status != 200 {
+	if status := a.send(request{token, "POST", "/v1/connections/demo/authorize", "{}"}, &flow); status != 200 {
 		a.t.Fatalf("authorize: %d", status)
 	}
 	return flow
@@ -163,15 +163,15 @@ func (a accounts) until(server, token, id, state string) {
 func (a accounts) journal(token, id string) string {
 	a.t.Helper()
 	var events json.RawMessage
-	if status := a.send(token, "GET", "/v1/sessions/"+id+"/events", "", &events); status != 200 {
+	if status := a.send(request{token, "GET", "/v1/sessions/" + id + "/events", ""}, &events); status != 200 {
 		a.t.Fatalf("events: %d", status)
 	}
 	return string(events)
 }
 
-// TestConnectionOverHTTP: a call waits for a connection. Its user authorizes in a browser, the server
-// is killed before and in between, and the turn continues. Nobody else sees the account, and the
-// tokens are nowhere.
+// TestConnectionOverHTTP: a call waits for a connection. Its user authorizes in a browser, the
+// server is killed before and in between, and the turn continues. Nobody else sees the account, and
+// the tokens are nowhere.
 func TestConnectionOverHTTP(t *testing.T) {
 	t.Parallel()
 	a := newAccounts(t)
@@ -179,7 +179,6 @@ func TestConnectionOverHTTP(t *testing.T) {
 	ada := a.tokenFor(`{"name":"ada","user":"ada","scopes":["read","write"]}`)
 	bob := a.tokenFor(`{"name":"bob","user":"bob","scopes":["read","write"]}`)
 	other := a.tokenFor(`{"name":"other","org":"acme","user":"ada","scopes":["read","write","admin"]}`)
-	admin := a.tokenFor(`{"name":"admin","user":"boss","scopes":["read","write","admin"]}`)
 	model := a.tokenFor(`{"name":"model","user":"ada","scopes":["read","write"],"agent":true}`)
 	a.storeAgent()
 	id := a.agentSession(a.url, ada)
@@ -188,7 +187,7 @@ func TestConnectionOverHTTP(t *testing.T) {
 	a.start()
 	a.until(a.url, ada, id, "waiting_for_tool_results")
 
-	if status := a.send(model, "POST", "/v1/connections/demo/authorize", "{}", nil); status != 403 {
+	if status := a.send(request{model, "POST", "/v1/connections/demo/authorize", "{}"}, nil); status != 403 {
 		t.Errorf("an agent began an authorization: %d", status)
 	}
 	lost := a.begins(ada)
@@ -201,7 +200,7 @@ func TestConnectionOverHTTP(t *testing.T) {
 	}
 	stolen, _ := json.Marshal(engine.ConnectionAnswer{State: lost.State, Code: answer.Get("code")})
 	for who, token := range map[string]string{"bob": bob, "another org": other} {
-		if status := a.send(token, "POST", "/v1/connections:finish", string(stolen), nil); status != 404 {
+		if status := a.send(request{token, "POST", "/v1/connections:finish", string(stolen)}, nil); status != 404 {
 			t.Errorf("%s finished the authorization of ada: %d", who, status)
 		}
 	}
@@ -222,43 +221,59 @@ func TestConnectionOverHTTP(t *testing.T) {
 	if own := a.list(ada, ""); len(own) != 1 || own[0].State != "ready" || own[0].User != "ada" || !own[0].OAuth || own[0].ExpiresAt.IsZero() {
 		t.Errorf("ada sees %+v", own)
 	}
+	a.othersSeeNothing(bob, other)
+	a.tokensAreNowhere(text)
+	if status := a.send(request{ada, "DELETE", "/v1/connections/demo", ""}, nil); status >= 300 {
+		t.Errorf("delete: %d", status)
+	}
+	if status := a.send(request{ada, "DELETE", "/v1/connections/demo", ""}, nil); status != 404 {
+		t.Errorf("delete again: %d", status)
+	}
+}
+
+// othersSeeNothing checks that another user, and another org, have no access to the account of ada,
+// and that an administrator has.
+func (a accounts) othersSeeNothing(bob, other string) {
+	a.t.Helper()
+	admin := a.tokenFor(`{"name":"admin","user":"boss","scopes":["read","write","admin"]}`)
 	if all := a.list(admin, "?user=*"); len(all) != 1 {
-		t.Errorf("the administrator sees %+v", all)
+		a.t.Errorf("the administrator sees %+v", all)
 	}
 	for who, token := range map[string]string{"bob": bob, "another org": other} {
 		if all := a.list(token, ""); len(all) != 0 {
-			t.Errorf("%s sees %+v", who, all)
+			a.t.Errorf("%s sees %+v", who, all)
 		}
-		if status := a.send(token, "DELETE", "/v1/connections/demo", "", nil); status != 404 {
-			t.Errorf("%s deleted the connection of ada: %d", who, status)
+		if status := a.send(request{token, "DELETE", "/v1/connections/demo", ""}, nil); status != 404 {
+			a.t.Errorf("%s deleted the connection of ada: %d", who, status)
 		}
 	}
-	if status := a.send(bob, "GET", "/v1/connections?user=ada", "", nil); status != 403 {
-		t.Errorf("bob lists the accounts of ada: %d", status)
+	if status := a.send(request{bob, "GET", "/v1/connections?user=ada", ""}, nil); status != 403 {
+		a.t.Errorf("bob lists the accounts of ada: %d", status)
 	}
-	if status := a.send(other, "DELETE", "/v1/connections/demo?user=ada", "", nil); status != 404 {
-		t.Errorf("another org deleted the connection of ada: %d", status)
+	if status := a.send(request{bob, "PUT", "/v1/connections/demo", `{"token":"x","user":"ada"}`}, nil); status != 403 {
+		a.t.Errorf("bob connects the account of ada: %d", status)
 	}
-	secrets := append(a.provider.Tokens(), oauthtest.ClientSecret)
-	for _, token := range secrets {
-		if strings.Contains(text, token) {
-			t.Errorf("the journal shows %s", token)
+	if status := a.send(request{other, "DELETE", "/v1/connections/demo?user=ada", ""}, nil); status != 404 {
+		a.t.Errorf("another org deleted the connection of ada: %d", status)
+	}
+}
+
+// tokensAreNowhere checks that no token stands in a journal, in the log, or in the clear in a file.
+func (a accounts) tokensAreNowhere(journal string) {
+	a.t.Helper()
+	for _, token := range append(a.provider.Tokens(), oauthtest.ClientSecret) {
+		if strings.Contains(journal, token) {
+			a.t.Errorf("the journal shows %s", token)
 		}
-		for _, path := range filesWith(t, a.data, token) {
+		for _, path := range filesWith(a.t, a.data, token) {
 			if filepath.Base(path) != oauthFile {
-				t.Errorf("%s contains %s", path, token)
+				a.t.Errorf("%s contains %s", path, token)
 			}
 		}
 	}
 	said, err := os.ReadFile(a.talk.Name())
 	if err != nil || bytes.Contains(said, []byte("of-the-test")) {
-		t.Errorf("the log shows a token: %s, %v", said, err)
-	}
-	if status := a.send(ada, "DELETE", "/v1/connections/demo", "", nil); status >= 300 {
-		t.Errorf("delete: %d", status)
-	}
-	if status := a.send(ada, "DELETE", "/v1/connections/demo", "", nil); status != 404 {
-		t.Errorf("delete again: %d", status)
+		a.t.Errorf("the log shows a token: %s, %v", said, err)
 	}
 }
 
@@ -317,7 +332,8 @@ func TestConnectionOfTwoServers(t *testing.T) {
 }
 
 // TestConnectionOnTerminal: the command line authorizes over an address of this machine, and a run
-// that waits for the connection continues. A token from stdin does it, too, and the list shows none.
+// that waits for the connection continues. A token from stdin does it, too, and the list shows
+// none.
 func TestConnectionOnTerminal(t *testing.T) {
 	t.Parallel()
 	a := newAccounts(t)

@@ -20,7 +20,8 @@ type withHeaders struct {
 	next    http.RoundTripper
 	host    string
 	headers map[string]string
-	// The values of the references in the headers; nil: there are none, and such a header is left out.
+	// The values of the references in the headers; nil: there are none, and such a header is left
+	// out.
 	secrets func() []perdure.WebSecret
 }
 
@@ -76,8 +77,8 @@ func (m mcpServer) secretRefs() []perdure.SecretRef {
 	return perdure.WebRequest{Header: header}.SecretRefs()
 }
 
-// How long the values of a session are kept after its last call, and how many sessions may have some
-// before others are looked at.
+// How long the values of a session are kept after its last call, and how many sessions may have
+// some before others are looked at.
 const (
 	headerSecretTime = 24 * time.Hour
 	headerSessions   = 1_000

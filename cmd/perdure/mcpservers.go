@@ -200,8 +200,8 @@ func (s *mcpServers) stale(name string) {
 	}
 }
 
-// opening opens a connection for the user that whose identifies. secrets returns what requests insert
-// into the headers of the server; nil: nothing is inserted.
+// opening opens a connection for the user that whose identifies. secrets returns what requests
+// insert into the headers of the server; nil: nothing is inserted.
 func (s *mcpServers) opening(ctx context.Context, of mcpServer, cfg mcptool.Config,
 	whose string, secrets func() []perdure.WebSecret) (client *mcptool.Client, err error) {
 	cfg.Version, cfg.Log, cfg.Startup = version().Version, s.log, of.startup()

@@ -33,8 +33,8 @@ func oauthProviders(dir string, known *redact.Set) func() (local.OAuthProviders,
 	}
 }
 
-// readOAuthConfig reads the file of a data directory. A missing file is empty. ${NAME} in the client's
-// id and secret is a variable of the environment. Invalid: what is wrong with the file.
+// readOAuthConfig reads the file of a data directory. A missing file is empty. ${NAME} in the
+// client's id and secret is a variable of the environment. Invalid: what is wrong with the file.
 func readOAuthConfig(dir string) (all local.OAuthProviders, err error) {
 	if dir == "" {
 		return all, nil

@@ -174,8 +174,8 @@ func TestSecretInRequest(t *testing.T) {
 	}
 }
 
-// TestSecretInCommand: a command has a secret in its environment only if somebody allowed it, and no
-// output shows it.
+// TestSecretInCommand: a command has a secret in its environment only if somebody allowed it, and
+// no output shows it.
 func TestSecretInCommand(t *testing.T) {
 	t.Parallel()
 	p := newSecretPlace(t, nil)

@@ -151,8 +151,8 @@ func (e hostConnections) Finish(ctx context.Context, a engine.ConnectionAnswer) 
 	return e.shown(ctx, made)
 }
 
-// awaitedCalls remembers which calls of a session wait for a connection, so that a session is folded
-// again only if it has new events.
+// awaitedCalls remembers which calls of a session wait for a connection, so that a session is
+// folded again only if it has new events.
 type awaitedCalls struct {
 	mu       sync.Mutex
 	sessions map[perdure.SessionID]awaitedSession // guarded by mu
@@ -165,8 +165,8 @@ type awaitedSession struct {
 }
 
 // ResumeConnected answers the calls that wait for a connection which is there now, so that their
-// turns continue. It is called when a connection was made, and by every scheduler from time to time:
-// another process may have made the connection, or died before it answered the calls.
+// turns continue. It is called when a connection was made, and by every scheduler from time to
+// time: another process may have made the connection, or died before it answered the calls.
 func (e *Host) ResumeConnected(ctx context.Context) {
 	var waiting []store.Session
 	err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
@@ -225,8 +225,8 @@ func (e *Host) awaitedOf(ctx context.Context, row store.Session) (one awaitedSes
 	return one, err
 }
 
-// answerConnected answers a call if its connection was made after the call was claimed. A connection
-// that the call already had does not help it: its tool has refused it.
+// answerConnected answers a call if its connection was made after the call was claimed. A
+// connection that the call already had does not help it: its tool has refused it.
 func (e *Host) answerConnected(ctx context.Context, row store.Session, call perdure.TurnCall) error {
 	key := store.ConnectionKey{Org: row.Org, User: cmp.Or(row.User, sessionport.LocalUser), Provider: call.Connection}
 	made, err := e.connections.Get(ctx, key)

@@ -24,12 +24,11 @@ type Providers struct {
 	OAuth func() (OAuthProviders, error)
 }
 
-// OAuthProviders are the services at which users authorize their connections by OAuth 2.0, and
-// OAuthProvider is one of them.
-type (
-	OAuthProviders = connection.Providers
-	OAuthProvider  = connection.Provider
-)
+// OAuthProviders are the services at which users authorize their connections by OAuth 2.0.
+type OAuthProviders = connection.Providers
+
+// OAuthProvider is a service at which users authorize.
+type OAuthProvider = connection.Provider
 
 // Connections lists the servers whose tools agents may use, and connects to them. It is safe for
 // concurrent use.

@@ -44,8 +44,8 @@ func (m MachineAccess) allow(ctx context.Context, model string, metadata map[str
 		"and it can store an agent with it for others", perdure.Denied, p.ID, what)
 }
 
-// mayGrant returns nil if the principal may give an agent its rules about permissions. Denied: one of
-// them allows something, and only an administrator may do that.
+// mayGrant returns nil if the principal may give an agent its rules about permissions. Denied: one
+// of them allows something, and only an administrator may do that.
 func mayGrant(ctx context.Context, rules []perdure.PermissionRule) error {
 	p, asks := PrincipalFrom(ctx)
 	allows := slices.ContainsFunc(rules, func(r perdure.PermissionRule) bool { return r.Decision == perdure.Allow })

@@ -95,7 +95,8 @@ func (a connectionHandlers) listConnections(ctx context.Context, in *struct {
 		all: all, key: connectionOrder})
 }
 
-// connectionOrder is the order of a list of connections: accounts by provider and user, then servers.
+// connectionOrder is the order of a list of connections: accounts by provider and user, then
+// servers.
 func connectionOrder(c engine.Connection) string {
 	if c.Kind == engine.ConnectionAccount {
 		return "a\x00" + c.Name + "\x00" + c.User

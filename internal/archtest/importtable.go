@@ -43,7 +43,7 @@ func innerPackages() []importRow {
 
 		// engines
 		{"engine/config", ". dispatch tool"},
-		{"engine/host", engineDeps + " tool/background"}, // any call may be detached, and the model then needs these tools
+		{"engine/host", engineDeps + " internal/connection tool/background"}, // any call may be detached, and the model then needs these tools
 		{"engine/local", ". engine engine/config engine/host store tool internal/blob internal/sessionport internal/sessionsql" + leaves},
 		{"engine/remote", ". agent budget webhook engine" + leaves},
 		{"engine/enginetest", ". agent budget webhook engine"},
@@ -102,6 +102,8 @@ func leafPackages() []importRow {
 		{"internal/sessionfile", ". store tool"},
 		{"internal/sessionport",
 			". agent budget webhook internal/meter store tool model internal/secret internal/sessionsql internal/blob internal/redact internal/sessioncache"},
+		{"internal/connection", ". store internal/sessionport internal/egress"},
+		{"internal/connection/oauthtest", ""}, // for tests
 		{"internal/sessionsql", ". tool"},
 		{"internal/payment", ". store tool internal/egress internal/strictjson internal/urlform"},
 		{"internal/ratelimit", ". store tool"},

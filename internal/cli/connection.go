@@ -75,9 +75,9 @@ type connectionTest struct {
 	outputFlags
 }
 
-// Run tests a connection. If the server does not answer, or the token of the account cannot be used,
-// it prints what is known and returns an error. An account is tested by a process that may write,
-// because its token may have to be refreshed; only such a process opens tokens.
+// Run tests a connection. If the server does not answer, or the token of the account cannot be
+// used, it prints what is known and returns an error. An account is tested by a process that may
+// write, because its token may have to be refreshed; only such a process opens tokens.
 func (c *connectionTest) Run(ctx context.Context, a *app) error {
 	access := OpenOptions{Access: ServerOrRead}
 	err := a.with(ctx, access, func(eng Engine) error {

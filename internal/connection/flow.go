@@ -156,8 +156,8 @@ func flowKey(state string) store.ConnectionKey {
 // Answer is what the provider answered.
 type Answer struct {
 	State, Code, Error string
-	// Mine reports whether an authorization, with the actor who began it, belongs to the principal that
-	// brings the answer; nil: the state alone decides.
+	// Mine reports whether an authorization, with the actor who began it, belongs to the principal
+	// that brings the answer; nil: the state alone decides.
 	Mine func(of store.ConnectionKey, by string) bool
 }
 
@@ -208,8 +208,8 @@ func (c *Connections) Finish(ctx context.Context, a Answer) (Account, error) {
 		Sealed: sealed, Metadata: details.into(nil)})
 }
 
-// take uses up the state of an authorization. NotFound: it is unknown, used, expired, or of somebody
-// else.
+// take uses up the state of an authorization. NotFound: it is unknown, used, expired, or of
+// somebody else.
 func (c *Connections) take(ctx context.Context, a Answer) (f flow, err error) {
 	unknown := fmt.Errorf("authorization: %w: its state is unknown, used, or expired; begin again", perdure.NotFound)
 	key := flowKey(a.State)

@@ -32,8 +32,8 @@ type Provider struct {
 	TokenURL     string `json:"token_url"`
 	ClientID     string `json:"client_id"`
 	ClientSecret string `json:"client_secret,omitempty"` // empty: a public client
-	// AuthStyle says where the client's credentials stand in a request for a token: header or params.
-	// Empty: in the header with a secret, else in the parameters.
+	// AuthStyle says where the client's credentials stand in a request for a token: header or
+	// params. Empty: in the header with a secret, else in the parameters.
 	AuthStyle string   `json:"auth_style,omitempty"`
 	Scopes    []string `json:"scopes,omitempty"`
 	Audience  string   `json:"audience,omitempty"` // empty: none is sent
@@ -131,8 +131,8 @@ type refused struct{ code string }
 // Error returns the provider's code.
 func (e *refused) Error() string { return "the provider answered " + e.code }
 
-// request asks the provider for a token, in the way that get does. The error is *refused, or of kind
-// Unavailable; it contains nothing of the answer's body but the error code.
+// request asks the provider for a token, as get does. The error is *refused, or of
+// kind Unavailable; it contains nothing of the answer's body but the error code.
 func (p Provider) request(ctx context.Context, get func(context.Context) (*oauth2.Token, error)) (*oauth2.Token, error) {
 	base, err := url.Parse(p.TokenURL)
 	if err != nil {

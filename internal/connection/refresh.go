@@ -41,7 +41,8 @@ func (d *Details) expire(token *oauth2.Token, requested time.Time) {
 	d.RefreshAt = d.ExpiresAt.Add(-min(refreshLead, life/2))
 }
 
-// notConnected returns the error for a connection that cannot be used until its user connects again.
+// notConnected returns the error for a connection that cannot be used until its user connects
+// again.
 func notConnected(provider, why string) error {
 	return fmt.Errorf("connection to %.40q: %w: it has expired: %s; connect again", provider, perdure.NotFound, why)
 }
@@ -102,8 +103,8 @@ func (c *Connections) Token(ctx context.Context, row store.Connection) (string, 
 	}
 }
 
-// Check opens the token of a connection, and refreshes it if it is about to expire. The error is that
-// of Token.
+// Check opens the token of a connection, and refreshes it if it is about to expire. The error is
+// that of Token.
 func (c *Connections) Check(ctx context.Context, key store.ConnectionKey) error {
 	row, err := c.row(ctx, key)
 	if err == nil {
@@ -145,8 +146,8 @@ func (c *Connections) awaitChange(ctx context.Context, row store.Connection) (st
 	}
 }
 
-// refresh fetches a new token for a row that this process has claimed, and stores it. It must not be
-// interrupted: the refresh token may be used up by the first request.
+// refresh fetches a new token for a row that this process has claimed, and stores it. It must not
+// be interrupted: the refresh token may be used up by the first request.
 func (c *Connections) refresh(ctx context.Context, row store.Connection, grant sessionport.Grant) (string, error) {
 	provider, _, err := c.provider(row.Provider)
 	if err != nil {
@@ -219,8 +220,8 @@ func (c *Connections) expired(ctx context.Context, row store.Connection, why str
 	return notConnected(row.Provider, why)
 }
 
-// change writes a row that this process has read. Conflict: it has changed since. action is recorded
-// in the audit log, if there is one.
+// change writes a row that this process has read. Conflict: it has changed since. action is
+// recorded in the audit log, if there is one.
 func (c *Connections) change(ctx context.Context, row store.Connection, action string) error {
 	return c.cfg.Ports.Store.InTx(ctx, func(tx store.Tx) error {
 		if _, err := tx.Directory().Connections().Put(row); err != nil || action == "" {

@@ -11,8 +11,8 @@ import (
 )
 
 // InsertSecrets replaces the references to secrets in the URL and the header of a request, which is
-// about to be sent to the host of its URL. A denial means that the host may not have one of them, and
-// that the request is unchanged. Other references stay as they are.
+// about to be sent to the host of its URL. A denial means that the host may not have one of them,
+// and that the request is unchanged. Other references stay as they are.
 func InsertSecrets(req *http.Request, secrets []perdure.WebSecret) error {
 	if len(secrets) == 0 {
 		return nil

@@ -28,9 +28,9 @@ type connections struct {
 
 var _ tool.Connections = connections{}
 
-// Token opens the token at the time of the call, and refreshes it if it is about to expire. NotFound:
-// the user has no connection to the provider, or it has expired. Unavailable: the token cannot be
-// opened on this machine, or not be refreshed now, and the error says why.
+// Token opens the token at the time of the call, and refreshes it if it is about to expire.
+// NotFound: the user has no connection to the provider, or it has expired. Unavailable: the token
+// cannot be opened on this machine, or not be refreshed now, and the error says why.
 func (p connections) Token(ctx context.Context, provider string) (string, error) {
 	found, err := p.connection(ctx, provider)
 	if err != nil {

@@ -69,8 +69,8 @@ func (c Config) SealToken(of store.ConnectionKey, token string) ([]byte, error) 
 	return c.seal(tokenContext(of), token)
 }
 
-// OpenToken opens the text that SealToken sealed for a row. Unavailable: there is no keyring, or not the right
-// one.
+// OpenToken opens the text that SealToken sealed for a row. Unavailable: there is no keyring, or
+// not the right one.
 func (c Config) OpenToken(row store.Connection) (string, error) {
 	token, err := c.open(tokenContext(row.Key()), row.Sealed)
 	if err != nil {
@@ -79,8 +79,8 @@ func (c Config) OpenToken(row store.Connection) (string, error) {
 	return token, nil
 }
 
-// grantPrefix begins the sealed text of a connection that was made by an authorization. A token that
-// a user gave has no control character, so no token begins with it.
+// grantPrefix begins the sealed text of a connection that was made by an authorization. A token
+// that a user gave has no control character, so no token begins with it.
 const grantPrefix = "grant\x00"
 
 // Grant is what an authorization gave: the token of a connection, and the token that fetches the
@@ -105,8 +105,8 @@ func (c Config) SealGrant(of store.ConnectionKey, g Grant) ([]byte, error) {
 	return c.seal(tokenContext(of), grantPrefix+string(text))
 }
 
-// OpenGrant opens what a connection has sealed. A token that a user gave is a grant without a refresh
-// token. Unavailable: there is no keyring, or not the right one.
+// OpenGrant opens what a connection has sealed. A token that a user gave is a grant without a
+// refresh token. Unavailable: there is no keyring, or not the right one.
 func (c Config) OpenGrant(row store.Connection) (Grant, error) {
 	text, err := c.open(tokenContext(row.Key()), row.Sealed)
 	if err != nil {

@@ -28,8 +28,8 @@ type Command struct {
 	Argv []string
 	// Env is the whole environment as name=value; nil means empty.
 	Env []string
-	// Secrets are more variables, as name=value. They reach the supervisor through a pipe, so that no
-	// file has them; the environment of the running command does.
+	// Secrets are more variables, as name=value. They reach the supervisor through a pipe, so that
+	// no file has them; the environment of the running command does.
 	Secrets []string
 	// Dir is the working directory, an absolute path.
 	Dir string

@@ -250,8 +250,8 @@ func provedProcesses(all []process, rec Record) []process {
 }
 
 // launch starts program as the supervisor of dir, in its own session and without our terminal,
-// descriptors and environment. It inherits secrets, the pipe with the secrets of the command, unless
-// that is nil. It returns the pid of the new child.
+// descriptors and environment. It inherits secrets, the pipe with the secrets of the command,
+// unless that is nil. It returns the pid of the new child.
 func launch(program, dir string, secrets *os.File) (int, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {

@@ -82,7 +82,8 @@ func readSecrets() ([]string, error) {
 	return decodeSecrets(text)
 }
 
-// encodeSecrets returns the number of variables and the variables, each with a zero byte at its end.
+// encodeSecrets returns the number of variables and the variables, each with a zero byte at its
+// end.
 func encodeSecrets(secrets []string) []byte {
 	text := append(strconv.AppendInt(nil, int64(len(secrets)), 10), 0)
 	for _, s := range secrets {

@@ -24,8 +24,8 @@ func (b *Bash) Permissions(call tool.Call) (needed []perdure.Permission) {
 	return needed
 }
 
-// secrets returns the variables with the secrets that a call names. The error says why a command may
-// not have one of them; no secret is opened then.
+// secrets returns the variables with the secrets that a call names. The error says why a command
+// may not have one of them; no secret is opened then.
 func (b *Bash) secrets(ctx context.Context, call tool.Call, env tool.Env) (variables []string, err error) {
 	args, err := tool.Decode[arguments](call)
 	if err != nil || len(args.Secrets) == 0 {

@@ -1,8 +1,8 @@
 // Package oauthtest is a small OAuth 2.0 provider for tests: the authorization-code flow with PKCE,
 // refresh tokens that are valid once, and an API that wants a token.
 //
-// It imports the standard library only. The one thing to know: it is as strict as a provider may be.
-// A code or a refresh token that comes a second time revokes the grant that it belongs to.
+// It imports the standard library only. The one thing to know: it is as strict as a provider may
+// be. A code or a refresh token that comes a second time revokes the grant that it belongs to.
 package oauthtest
 
 import (
@@ -133,7 +133,7 @@ func (p *Provider) Config(name, redirect string) string {
 // Agree opens the address of an authorization as the browser of a user who agrees, and follows the
 // way back to the runtime. It returns the status and the text of the page that the user sees.
 func (p *Provider) Agree(address string) (int, string, error) {
-	resp, err := http.Get(address)
+	resp, err := p.Client().Get(address)
 	if err != nil {
 		return 0, "", err
 	}
@@ -145,7 +145,8 @@ func (p *Provider) Agree(address string) (int, string, error) {
 // Answer opens the address of an authorization, and returns the query with which the browser would
 // go back.
 func (p *Provider) Answer(address string) (url.Values, error) {
-	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := *p.Client()
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	resp, err := client.Get(address)
 	if err != nil {
 		return nil, err

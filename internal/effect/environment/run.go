@@ -60,8 +60,8 @@ func (en *Environment) RunMasked(ctx context.Context, t tool.Tool, h MaskedArgs,
 }
 
 // grantedSecrets returns the secrets that a call may show to the model, or give to a command. A
-// policy must allow them explicitly, or a person must have approved them; the absence of a policy is
-// not enough.
+// policy must allow them explicitly, or a person must have approved them; the absence of a policy
+// is not enough.
 func (en *Environment) grantedSecrets(ctx context.Context, t tool.Tool, h MaskedArgs,
 	call tool.Call) (granted []perdure.Permission) {
 	guarded, ok := t.(tool.Guarded)
