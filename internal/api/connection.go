@@ -58,6 +58,7 @@ func (a connectionHandlers) register() {
 	})
 	replace(a.API, operation{
 		id: "put-connection", path: "/v1/connections/{connection}", policy: writes, secret: true, summary: "Connect an account with a token; calls that wait for it continue",
+		errors: missing,
 	}, body[newConnection]{example: newConnection{Token: "ghp_example", Hosts: []string{"api.github.com"}}}, a.putConnection)
 	erase(a.API, operation{
 		id: "delete-connection", path: "/v1/connections/{connection}", policy: writes, summary: "Disconnect an account; its token is not revoked at the provider", errors: missing,
