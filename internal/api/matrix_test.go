@@ -144,7 +144,9 @@ func TestS13Matrix(t *testing.T) {
 			return
 		}
 		if op.ID == "follow-topics" || op.ID == "finish-connection" {
-			return // one has no end: TestTopics reads it; one asks another service: TestConnectionOverHTTP in cmd/perdure
+			// One has no end: TestTopics reads it. The other asks another service:
+			// TestConnectionOverHTTP in cmd/perdure.
+			return
 		}
 		secret := only[access.Scope(op.Security[0]["bearer"][0])]
 		if got := r.do(samples[op.ID].as(secret)); got.status >= 300 {

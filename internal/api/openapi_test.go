@@ -213,19 +213,17 @@ func TestH1Examples(t *testing.T) {
 	bulk := r.do(post("/v1/tasks:cancel", `{"filter":{"session_id":"none"}}`)).header.Get("Location")
 	ran := 0
 	s.each(func(method, path string, op operation) {
-		if op.ID == "export-session" || op.ID == "get-file" || op.ID == "follow-topics" || op.ID == "metrics" || strings.HasPrefix(op.ID, "document") {
-			// not JSON: tests of their own read these
-			return
+		if op.ID == "export-session" || op.ID == "get-file" || op.ID == "follow-topics" || op.ID == "metrics" || strings.HasPrefix(op.ID, "document") || op.ID == "finish-connection" || op.ID == "connection-callback" {
+			return // not JSON, or another service is asked: tests of their own read these
 		}
 		path = ofStorage(path, method, bulk)
 		path = strings.NewReplacer("{call}", string(call), "{name}", "echo", "{scope}", "agent", "{subject}", "researcher").Replace(path)
 		if strings.HasPrefix(path, "/v1/tasks") {
 			path = strings.ReplaceAll(path, "{id}", string(task))
 		}
-		if op.ID == "delete-session" {
-			path = r.session() // the others are asked about the first one
-		}
 		switch op.ID {
+		case "delete-session":
+			path = r.session() // the others are asked about the first one
 		case "delete-schedule":
 			path = r.hourly()
 		case "put-agent", "put-harness":
@@ -253,9 +251,6 @@ func TestH1Examples(t *testing.T) {
 			if op.ID == "import-session" {
 				q.body, q.header["Content-Type"] = posts[op.ID].body, posts[op.ID].header["Content-Type"]
 			}
-		}
-		if op.ID == "finish-connection" || op.ID == "connection-callback" {
-			return // it asks another service: TestConnectionOverHTTP in cmd/perdure
 		}
 		if q.path == "" {
 			t.Fatalf("%s: no world for its example", op.ID)

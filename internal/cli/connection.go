@@ -133,12 +133,12 @@ func connectionFields(one engine.Connection, now clock) []field {
 type connectionAdd struct {
 	Provider string   `arg:"" help:"Service, for instance github: a name of oauth.json, or any name that tools use."`
 	Token    bool     `help:"Give a token of the account, on stdin, in a hidden prompt, or with --file, instead of authorizing in a browser."`
-	Host     []string `help:"With --token: let requests of tools carry the token to this host, as connection:SERVICE in a header. Repeatable." placeholder:"HOST"`
+	Host     []string `help:"With --token: let requests of tools carry it to this host, as connection:SERVICE in a header. Repeatable." placeholder:"HOST"`
 	Owner    string   `help:"With --token: owner of the account at the service. Default: the user." placeholder:"NAME"`
 	Expires  string   `help:"With --token: when it expires: a duration such as 12h or 90d, or a time such as 2027-01-31T00:00:00Z. Default: never." placeholder:"WHEN"`
 	secretInput
 	userFlag
-	outputFlags
+	actFlags
 }
 
 // Run connects an account.
@@ -146,12 +146,21 @@ func (c *connectionAdd) Run(ctx context.Context, a *app) error {
 	if err := c.checkFields(engine.Connection{}); err != nil {
 		return err
 	}
-	if c.Token || c.File != "" {
+	gives := c.Token || c.File != ""
+	if gives && c.DryRun {
+		a.message("would connect %s with a token", a.oneLine(c.Provider, cellChars))
+		return nil
+	}
+	if gives {
 		return c.give(ctx, a)
 	}
 	if len(c.Host) > 0 || c.Owner != "" || c.Expires != "" {
 		return usageError("--host, --owner and --expires describe a token, but --token is not given",
 			"add --token, or set hosts in oauth.json for a service at which users authorize")
+	}
+	if c.DryRun {
+		a.message("would print an address to authorize %s in a browser, and wait", a.oneLine(c.Provider, cellChars))
+		return nil
 	}
 	return c.authorize(ctx, a)
 }

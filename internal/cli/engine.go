@@ -74,9 +74,9 @@ func (r SecretRules) IsZero() bool { return len(r.Use)+len(r.Allow)+len(r.Ask) =
 
 // secretFlags are the flags for secrets of the commands that run tools.
 type secretFlags struct {
-	UseSecret   []string `name:"use-secret" help:"Let commands have this secret of their session in their environment; * is every secret. Repeatable." placeholder:"NAME"`
-	AllowSecret []string `name:"allow-secret" help:"Let the model read this secret, and commands use it; * is every secret. A value that was read is part of the conversation. Repeatable." placeholder:"NAME"`
-	AskSecret   []string `name:"ask-secret" help:"Require an approval each time that the model wants to read this secret, or to use it in a command; * is every secret. Repeatable." placeholder:"NAME"`
+	UseSecret   []string `name:"use-secret" help:"Name of a secret that commands of its session may have in their environment; * is every secret. Repeatable." placeholder:"NAME"`
+	AllowSecret []string `name:"allow-secret" help:"Name of a secret that the model may read, and commands may use; * is every secret. What was read is part of the conversation. Repeatable." placeholder:"NAME"`
+	AskSecret   []string `name:"ask-secret" help:"Name of a secret that needs an approval each time that the model wants to read it, or to use it in a command; * is every secret. Repeatable." placeholder:"NAME"`
 }
 
 // secrets returns the rules that the flags describe.

@@ -127,9 +127,9 @@ type Serve struct {
 	Tool       []string      `help:"Offer this tool; * offers all tools that need no capability. Repeatable." placeholder:"NAME" required:""`
 	SoftBudget time.Duration `help:"How long a client without task support waits for a call, at most 50s." placeholder:"DURATION" default:"50s"`
 
-	UseSecret   []string `name:"use-secret" help:"Let commands have this secret of their session in their environment; * is every secret. Repeatable." placeholder:"NAME"`
-	AllowSecret []string `name:"allow-secret" help:"Let the client read this secret with secret_store, and commands use it; * is every secret. Repeatable." placeholder:"NAME"`
-	AskSecret   []string `name:"ask-secret" help:"Require an approval each time that the client wants to read this secret, or to use it in a command; * is every secret. Repeatable." placeholder:"NAME"`
+	UseSecret   []string `name:"use-secret" help:"Name of a secret that commands of its session may have in their environment; * is every secret. Repeatable." placeholder:"NAME"`
+	AllowSecret []string `name:"allow-secret" help:"Name of a secret that the client may read with secret_store, and commands may use; * is every secret. Repeatable." placeholder:"NAME"`
+	AskSecret   []string `name:"ask-secret" help:"Name of a secret that needs an approval each time that the client wants to read it, or to use it in a command; * is every secret. Repeatable." placeholder:"NAME"`
 }
 
 // Run serves until the client disconnects.
