@@ -118,16 +118,21 @@ func (t Table) With(over Table) Table {
 var releaseDate = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`-(\d{8}|\d{4}-\d{2}-\d{2})$`) })
 
 // Model returns the price of a model at a moment in a currency. It looks for the name first, then
-// for the name without a release date. A provider in front of it, as in openai:NAME, is ignored.
-// The name of a scripted model is its file name without folder and extension. ok is false if the
-// price is unknown.
+// for the name without a release date, then for both without a provider in front, as in
+// PROVIDER/NAME. The provider of PROVIDER:NAME is always ignored. The name of a scripted model is
+// its file name without folder and extension. ok is false if the price is unknown.
 func (t Table) Model(name string, c Currency, at time.Time) (price ModelPrice, ok bool) {
-	if provider, after, ok := strings.Cut(name, ":"); ok { // the part in front is the provider
-		if name = after; provider == "scripted" {
+	if i := strings.IndexAny(name, ":/"); i >= 0 && name[i] == ':' { // the part in front is the provider
+		provider := name[:i]
+		if name = name[i+1:]; provider == "scripted" {
 			name = strings.TrimSuffix(filepath.Base(name), filepath.Ext(name))
 		}
 	}
-	for _, known := range []string{name, releaseDate().ReplaceAllString(name, "")} {
+	names := []string{name, releaseDate().ReplaceAllString(name, "")}
+	if _, after, ok := strings.Cut(name, "/"); ok { // a part in front is a provider, or belongs to the name
+		names = append(names, after, releaseDate().ReplaceAllString(after, ""))
+	}
+	for _, known := range names {
 		for _, m := range t.Models {
 			if m.Model == known && m.Currency == c && startsBy(m.From, at) && (!ok || m.From >= price.From) {
 				price, ok = m, true

@@ -184,6 +184,9 @@ func TestRequests(t *testing.T) {
 				if strings.Contains(command, " -d ") || strings.Contains(command, " -X POST") {
 					method = "POST"
 				}
+				if strings.Contains(command, " -X PUT") {
+					method = "PUT"
+				}
 				asked = append(asked, []string{"", method, path})
 			}
 		}

@@ -19,8 +19,6 @@ type Connections interface {
 	// and an account whose token cannot be used, are not errors; the returned state says so.
 	// NotFound: no such account or server.
 	Test(ctx context.Context, name string) (Connection, error)
-	// Providers lists the providers by name.
-	Providers(ctx context.Context) ([]Provider, error)
 }
 
 // Accounts manages the accounts of users at other services: a token that the user gives, or the
@@ -119,13 +117,4 @@ type Connection struct {
 	ExpiresAt time.Time `json:"expires_at,omitzero"` // of the present token; a new one is fetched before
 	CreatedAt time.Time `json:"created_at,omitzero"`
 	UpdatedAt time.Time `json:"updated_at,omitzero"`
-}
-
-// Provider is a provider of models as callers see it.
-type Provider struct {
-	Name    string `json:"name"`               // the part of a model name before the colon
-	Kind    string `json:"kind"`               // openai, anthropic or scripted
-	BaseURL string `json:"base_url,omitempty"` // empty: the provider's default, unless a model names another one
-	Ready   bool   `json:"ready"`
-	Missing string `json:"missing,omitempty"` // why it cannot be used
 }

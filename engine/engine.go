@@ -52,8 +52,10 @@ type Engine interface {
 	Agents() Agents
 	// Harnesses manages what agents have in common.
 	Harnesses() Harnesses
-	// Connections lists the servers whose tools agents use, and the model providers.
+	// Connections lists the servers whose tools agents use.
 	Connections() Connections
+	// Providers manages the providers of models, and the default models.
+	Providers() Providers
 	// Tokens manages the tokens of callers.
 	Tokens() Tokens
 	// Audit reads who did what.

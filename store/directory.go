@@ -3,7 +3,10 @@ package store
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/agent"
@@ -37,9 +40,10 @@ type Model struct {
 type Provider struct {
 	ID        perdure.ProviderID
 	Kind      string // openai, anthropic …
-	Name      string // for people
+	Name      string // for people; in names of models, the part before the separator
 	BaseURL   string // empty: the provider's own
 	Sealed    []byte // the key, sealed for ProviderPlace; empty: none is needed
+	Model     string // its default model, as the provider names it; empty: none
 	Default   bool   // of its kind; set by Providers.SetDefault
 	Version   int64
 	CreatedAt time.Time
@@ -118,6 +122,10 @@ type ModelReader interface {
 	List() ([]Model, error)
 	// Default returns the default model; there is at most one.
 	Default() (m Model, found bool, err error)
+	// DefaultName returns the name of the model of an org's sessions that name none, as the
+	// engine's model knows it; an empty org is the runtime, whose default serves every org without
+	// one.
+	DefaultName(org string) (name string, found bool, err error)
 }
 
 // ModelWriter writes models.
@@ -131,6 +139,9 @@ type ModelWriter interface {
 	// SetDefault makes a model the only default; empty: there is none. NotFound: no such
 	// model.
 	SetDefault(id perdure.ModelID) error
+	// SetDefaultName sets the name that DefaultName returns; empty: there is none. It does not
+	// change the default of SetDefault. Invalid: org or name is too long, or not plain text.
+	SetDefaultName(org, name string) error
 }
 
 // ProviderReader reads providers.
@@ -193,8 +204,28 @@ func (p Provider) Check() error {
 			len(p.Kind), MaxProviderKindBytes)
 	case len(p.Name) > maxTitleBytes || len(p.BaseURL) > maxTitleBytes || len(p.Sealed) > maxTokenBytes:
 		return fmt.Errorf("%w provider %s: its name, its URL or its key is too long", perdure.Invalid, p.ID)
+	case !isModelName(p.Model):
+		return fmt.Errorf("%w provider %s: its default model must be plain text of at most %d bytes", perdure.Invalid,
+			p.ID, maxTitleBytes)
 	}
 	return nil
+}
+
+// CheckDefaultName checks the arguments of Models.SetDefaultName. Invalid: the error says what is
+// wrong. For stores.
+func CheckDefaultName(org, name string) error {
+	switch {
+	case len(org) > MaxOrgBytes || !isModelName(org):
+		return fmt.Errorf("%w org: it must be plain text of at most %d bytes", perdure.Invalid, MaxOrgBytes)
+	case !isModelName(name):
+		return fmt.Errorf("%w model: its name must be plain text of at most %d bytes", perdure.Invalid, maxTitleBytes)
+	}
+	return nil
+}
+
+// isModelName reports whether a text can be stored as the name of a default model.
+func isModelName(text string) bool {
+	return len(text) <= maxTitleBytes && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }
 
 // Check checks a connection. Invalid: the error says what is wrong.

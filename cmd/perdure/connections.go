@@ -120,10 +120,11 @@ func (c *connections) show(name string, of mcpServer) engine.Connection {
 	return shown
 }
 
-// configuredAgents returns what callers may see of the configuration of this process.
-func (e *localEngine) configuredAgents(oauth func() (local.OAuthProviders, error)) local.Providers {
+// configured returns what callers may see of the configuration of this process.
+func (e *localEngine) configured(defaultModel string, oauth func() (local.OAuthProviders, error)) local.Providers {
 	return local.Providers{
-		OAuth: oauth,
+		OAuth:        oauth,
+		DefaultModel: defaultModel, CheckModel: e.models.check, ByProvider: true,
 		Agents: func() (map[string]local.ConfiguredAgent, error) {
 			home, err := e.connections.home()
 			all := map[string]local.ConfiguredAgent{}
@@ -134,14 +135,16 @@ func (e *localEngine) configuredAgents(oauth func() (local.OAuthProviders, error
 		},
 		Connections: e.connections,
 		Providers: []engine.Provider{withKey(providerAnthropic, anthropicKey), withKey(providerOpenAI, openaiKey),
-			{Name: providerScripted, Kind: providerScripted, Ready: true}},
+			{Name: providerScripted, Kind: providerScripted, Ready: true, Source: engine.ProviderFromProgram}},
 	}
 }
 
 // withKey returns a provider that needs a key from the environment.
 func withKey(name, variable string) engine.Provider {
-	p := engine.Provider{Name: name, Kind: name, Ready: strings.TrimSpace(os.Getenv(variable)) != ""}
+	p := engine.Provider{Name: name, Kind: name, Ready: strings.TrimSpace(os.Getenv(variable)) != "",
+		Source: engine.ProviderFromEnvironment, Variable: variable}
 	if !p.Ready {
+		p.Source = engine.ProviderFromProgram
 		p.Missing = variable + " is not set; not needed for models with their own server"
 	}
 	return p

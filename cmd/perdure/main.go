@@ -65,7 +65,7 @@ func dependencies(terminal cli.Terminal, known *redact.Set) cli.Dependencies {
 			s.SampleStores = known
 			return serve(ctx, s)
 		},
-		TestModel: func(ctx context.Context, name string, options []string) (cli.ModelTest, error) {
+		TestModel: func(ctx context.Context, name string, options []string) (engine.ProviderTest, error) {
 			return testModel(ctx, name, options, known)
 		},
 		SameDatabase: sameDatabase,

@@ -156,7 +156,7 @@ func verifiedToken(ctx context.Context, _ string) (mcpserver.Principal, error) {
 // there is one, otherwise this process.
 func serveMCP(ctx context.Context, s mcp.ServeOptions, log *slog.Logger) (err error) {
 	eng, err := open(ctx, cli.OpenOptions{Access: cli.Writing, Dir: s.Dir, Database: s.Database, Server: s.Server,
-		AskModels: true, ModelOptions: s.ModelOptions, StopTime: s.StopTime, Log: log,
+		AskModels: true, ModelOptions: s.ModelOptions, Utility: s.Utility, StopTime: s.StopTime, Log: log,
 		Secrets: cli.SecretRules{Use: s.UseSecret, Allow: s.AllowSecret, Ask: s.AskSecret}})
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -70,17 +71,21 @@ func (e *localEngine) addMCP(o cli.OpenOptions, tools *tool.Registry) error {
 		err = e.servers.add(home, tools)
 	}
 	if err == nil {
-		e.agentTools, err = newAgentTools(home, tools)
+		e.agentTools, err = newAgentTools(home, tools, func(name string) (string, error) {
+			return e.models.check(context.Background(), name)
+		})
 	}
 	return err
 }
 
-// newAgentTools creates them, sorted by name.
-func newAgentTools(home mcpConfig, tools *tool.Registry) (made agentTools, err error) {
+// newAgentTools creates them, sorted by name. An agent without a model uses the default model.
+func newAgentTools(home mcpConfig, tools *tool.Registry, check func(model string) (string, error)) (made agentTools, err error) {
 	for _, name := range slices.Sorted(maps.Keys(home.Agents)) {
 		of := home.Agents[name]
-		if of.Model, err = checkModel(of.Model); err != nil {
-			return nil, fmt.Errorf("agent %s of %s: %w", name, mcpFile, err)
+		if of.Model != "" {
+			if of.Model, err = check(of.Model); err != nil {
+				return nil, fmt.Errorf("agent %s of %s: %w", name, mcpFile, err)
+			}
 		}
 		one, err := mcpserver.NewAsk(name, of.Description, of.Agent)
 		if err != nil {

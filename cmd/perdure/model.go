@@ -15,6 +15,9 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/cli"
 	"github.com/perdure/perdure/model"
+	"github.com/perdure/perdure/model/anthropic"
+	"github.com/perdure/perdure/model/openai"
+	"github.com/perdure/perdure/model/provider"
 	"github.com/perdure/perdure/model/scripted"
 )
 
@@ -25,6 +28,8 @@ type models struct {
 	blocksAlways bool // a model that cannot be called here also blocks: another process may have its key
 	options      modelOptions
 	log          *slog.Logger
+	source       provider.Source  // of stored providers; nil: there are none
+	stored       *provider.Models // likewise
 
 	mu     sync.Mutex
 	loaded map[string]model.Model       // guarded by mu; by name
@@ -45,21 +50,32 @@ func newModels(o cli.OpenOptions) *models {
 	}
 }
 
-// checkModel returns the name of a model in a form that is valid everywhere. Invalid: the name
-// matches no model of this build, its script cannot be read, or its key is missing.
-func checkModel(name string) (string, error) {
+// useProviders makes the models of stored providers available.
+func (m *models) useProviders(source provider.Source) {
+	m.source = source
+	m.stored = provider.New(provider.Config{
+		Source: source, Log: m.log,
+		OpenAI:    func(name string, cfg openai.Config) openai.Config { return m.options.openaiConfig(name, cfg) },
+		Anthropic: func(name string, cfg anthropic.Config) anthropic.Config { return m.options.anthropicConfig(name, cfg) },
+	})
+}
+
+// check returns the name of a model in a form that is valid everywhere. Invalid: the name matches
+// no model of this build and of no stored provider, its script cannot be read, or its key is
+// missing. Unavailable: the key of its provider cannot be opened.
+func (m *models) check(ctx context.Context, name string) (string, error) {
 	t, err := readTarget(name)
 	if err != nil {
 		return "", err
 	}
-	if _, err := t.open(nil, nil); err != nil {
+	if _, err := m.named(ctx, t.String()); err != nil {
 		return "", err
 	}
 	return t.String(), nil
 }
 
-// load reads a script. Invalid: it does not exist, or is not a valid script.
-func load(path string) (*scripted.Model, error) {
+// readScript reads a script. Invalid: it does not exist, or is not a valid script.
+func readScript(path string) (*scripted.Model, error) {
 	m, err := scripted.Load(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -78,32 +94,53 @@ func (m *models) use(id perdure.SessionID, name string) {
 }
 
 func (m *models) Stream(ctx context.Context, req model.Request) iter.Seq2[model.Delta, error] {
+	if req.Session == "" { // a test, which somebody waits for
+		return m.ask(ctx, req)
+	}
 	if !m.open {
 		return waitStream(ctx)
 	}
-	answers, err := m.find(req)
+	req.Model = m.nameFor(req.Session, req.Model)
+	found, err := m.find(ctx, req)
 	if err != nil && m.blocksAlways {
 		m.log.Warn("session skipped, its model cannot be used here", "session", req.Session, "error", err)
 		return waitStream(ctx)
 	}
+	return streamOf(ctx, found, req, err)
+}
+
+// ask asks the model that a request names, whatever model its session uses instead of its own.
+func (m *models) ask(ctx context.Context, req model.Request) iter.Seq2[model.Delta, error] {
+	found, err := m.find(ctx, req)
+	return streamOf(ctx, found, req, err)
+}
+
+// streamOf asks a model that was found, or returns the error of one that was not.
+func streamOf(ctx context.Context, m model.Model, req model.Request, err error) iter.Seq2[model.Delta, error] {
 	if err != nil {
-		return func(yield func(model.Delta, error) bool) {
-			yield(model.Delta{}, &model.Error{Code: model.ModelUnavailable, Text: err.Error(), Err: err})
-		}
+		return func(yield func(model.Delta, error) bool) { yield(model.Delta{}, provider.Failure(ctx, err)) }
 	}
 	req.Model = "" // the adapter knows its name, without provider and server
-	return answers.Stream(ctx, req)
+	return m.Stream(ctx, req)
+}
+
+// utilityModels is the utility model of the sessions. A session that uses another model than its
+// own still has the same utility model.
+type utilityModels struct{ models *models }
+
+// Stream implements model.Model.
+func (u utilityModels) Stream(ctx context.Context, req model.Request) iter.Seq2[model.Delta, error] {
+	return u.models.ask(ctx, req)
 }
 
 // ContinuesFrom implements model.Prefixer. It does not know which session asks, so that all models
 // that replace others must agree. A model that cannot be used returns false.
 func (m *models) ContinuesFrom(name string) bool {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, name := range append(slices.Collect(maps.Values(m.used)), name) {
-		found, err := m.named(name)
-		p, ok := found.(model.Prefixer)
-		if err != nil || !ok || !p.ContinuesFrom("") {
+	names := append(slices.Collect(maps.Values(m.used)), name)
+	m.mu.Unlock()
+	for _, name := range names {
+		if p, ok := m.known(name).(model.Prefixer); !ok || !p.ContinuesFrom("") {
 			return false
 		}
 	}
@@ -112,11 +149,26 @@ func (m *models) ContinuesFrom(name string) bool {
 
 // MaxTools implements model.ToolLimiter. A model that cannot be used here has no limit.
 func (m *models) MaxTools(session perdure.SessionID, name string) int {
-	found, err := m.find(model.Request{Session: session, Model: name})
-	if limiter, ok := found.(model.ToolLimiter); ok && err == nil {
+	if limiter, ok := m.known(m.nameFor(session, name)).(model.ToolLimiter); ok {
 		return limiter.MaxTools(session, "")
 	}
 	return 0
+}
+
+// known returns a model without looking up its provider, for what is asked within transactions;
+// nil: that is not possible, or it cannot be used here.
+func (m *models) known(name string) model.Model {
+	t, err := readTarget(name)
+	if err == nil && !t.mayBeStored() {
+		found, err := m.load(t)
+		if err == nil {
+			return found
+		}
+	}
+	if err == nil && m.stored != nil {
+		return m.stored.Known(t.storedName())
+	}
+	return nil
 }
 
 // heartbeatEvery is how often a blocked request reports that it is alive.
@@ -141,25 +193,82 @@ func waitStream(ctx context.Context) iter.Seq2[model.Delta, error] {
 	}
 }
 
-// find returns the model for a request.
-func (m *models) find(req model.Request) (model.Model, error) {
+// nameFor returns the name of the model that a session asks: its own, or the one that replaces it.
+func (m *models) nameFor(session perdure.SessionID, name string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	name := req.Model
-	if other, ok := m.used[req.Session]; ok {
-		name = other
+	if other, ok := m.used[session]; ok {
+		return other
 	}
-	return m.named(name)
+	return name
 }
 
-// named returns a model, and creates it once. It is called with m.mu held.
-func (m *models) named(name string) (model.Model, error) {
-	if found, ok := m.loaded[name]; ok {
-		return found, nil
+// find returns the model for a request. A session that names none has the default model.
+func (m *models) find(ctx context.Context, req model.Request) (model.Model, error) {
+	name := req.Model
+	if name == "" && m.source != nil {
+		var err error
+		name, err = m.source.DefaultModel(ctx, req.Session)
+		if errors.Is(err, perdure.NotFound) {
+			return nil, errNoModel
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
+	return m.named(ctx, name)
+}
+
+// errNoModel is the error of a session for which there is no model.
+var errNoModel = fmt.Errorf("%w model: the session names none, and there is no default model; set one with "+
+	"perdure model default NAME, or name one in the message", perdure.Invalid)
+
+// named returns a model by its name.
+func (m *models) named(ctx context.Context, name string) (model.Model, error) {
 	t, err := readTarget(name)
 	if err != nil {
 		return nil, err
+	}
+	if !t.mayBeStored() {
+		return m.load(t)
+	}
+	if m.stored != nil {
+		found, err := m.stored.Open(ctx, t.storedName())
+		if !errors.Is(err, perdure.NotFound) {
+			return found, err
+		}
+	}
+	if t.isBuiltIn() {
+		return m.load(t) // its error says which key is missing
+	}
+	return nil, fmt.Errorf("%w model %q: there is no provider %s; perdure provider list shows all, and "+
+		"perdure provider set adds one", perdure.Invalid, name, t.provider)
+}
+
+// configuredModel returns the name of a model in the configuration in a form that is valid
+// everywhere. Its provider may be stored later. Invalid: it can be no name of a model, or its
+// script cannot be read.
+func configuredModel(what, name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	t, err := readTarget(name)
+	if err == nil && t.provider == providerScripted {
+		_, err = readScript(t.name)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", what, err)
+	}
+	return t.String(), nil
+}
+
+// load returns a model of this build, and creates it once.
+func (m *models) load(t target) (model.Model, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	name := t.String()
+	if found, ok := m.loaded[name]; ok {
+		return found, nil
 	}
 	found, err := t.open(m.options, m.log)
 	if err == nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/model/anthropic"
 	"github.com/perdure/perdure/model/openai"
 )
@@ -61,8 +62,10 @@ func readModelOption(text string) (modelOption, error) {
 	switch {
 	case !ok:
 		return wrong(optionForm)
-	case provider != "" && provider != providerOpenAI && provider != providerAnthropic:
-		return wrong("the providers with options are " + providerOpenAI + " and " + providerAnthropic)
+	case provider == providerScripted:
+		return wrong("scripts have no options; " + providerOpenAI + " and " + providerAnthropic + " have some, and so have stored providers")
+	case provider != "" && engine.CheckProviderName(provider) != nil:
+		return wrong(optionForm)
 	case provider == providerAnthropic && slices.Contains([]string{"stream_options", "stream", "max_tokens_field"}, name):
 		return wrong("only " + providerOpenAI + " has it")
 	}
@@ -120,17 +123,17 @@ func (all modelOptions) settings(provider string) modelSettings {
 	return s
 }
 
-// openaiConfig adds the options to a configuration.
-func (all modelOptions) openaiConfig(c openai.Config) openai.Config {
-	s := all.settings(providerOpenAI)
+// openaiConfig adds the options for a provider to a configuration.
+func (all modelOptions) openaiConfig(provider string, c openai.Config) openai.Config {
+	s := all.settings(provider)
 	c.OmitUsage, c.WholeAnswers, c.MaxTokens, c.MaxTokensName, c.FirstToken = s.omitUsage, s.whole, s.maxTokens, s.maxTokensField, s.firstToken
 	c.MaxTools = s.maxTools
 	return c
 }
 
-// anthropicConfig adds the options to a configuration.
-func (all modelOptions) anthropicConfig(c anthropic.Config) anthropic.Config {
-	s := all.settings(providerAnthropic)
+// anthropicConfig adds the options for a provider to a configuration.
+func (all modelOptions) anthropicConfig(provider string, c anthropic.Config) anthropic.Config {
+	s := all.settings(provider)
 	c.MaxTokens, c.MaxTools, c.FirstToken = s.maxTokens, s.maxTools, s.firstToken
 	return c
 }

@@ -100,18 +100,16 @@ func newEngine(ctx context.Context, o cli.OpenOptions, st store.Store, told obse
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	e := &localEngine{store: st, models: newModels(o), serves: o.Serve, access: o.Access}
-	if e.models.options, failed = readModelOptions(o.ModelOptions); failed != nil {
-		return nil, failed
-	}
 	e.workspaces = newWorkspaces(st, o.Log)
 	defer func() {
 		if failed != nil {
-			e.workspaces.trying.Wait()
-			if e.servers != nil {
-				failed = errors.Join(failed, e.servers.Close())
-			}
+			failed = errors.Join(failed, e.closeOpened())
 		}
 	}()
+	general, utility, err := e.openModels(ctx, o, st)
+	if err != nil {
+		return nil, err
+	}
 	out, fetching, err := newEgress(o.Dir, o.Log)
 	if err != nil {
 		return nil, err
@@ -137,9 +135,6 @@ func newEngine(ctx context.Context, o cli.OpenOptions, st store.Store, told obse
 	if err != nil {
 		return nil, err
 	}
-	if e.storage, err = openStorage(ctx, o, st); err != nil {
-		return nil, err
-	}
 	data := e.storage.Storage
 	data.Forget = sessionRemover(o.Dir, data.SQL, e.workspaces)
 	e.cfg = local.Config{
@@ -148,11 +143,11 @@ func newEngine(ctx context.Context, o cli.OpenOptions, st store.Store, told obse
 		Policies: local.Policies{Permit: permit},
 		Timing:   local.Timing{Retention: retention, Drain: times.settle, Return: times.end},
 		Storage:  data, Billing: local.Billing{Prices: &prices}, Log: o.Log,
-		Telemetry: told.engine, Catalogue: local.Catalogue{Providers: e.configuredAgents(oauthProviders(o.Dir, o.Known))},
+		Telemetry: told.engine, Catalogue: local.Catalogue{Providers: e.configured(general, oauthProviders(o.Dir, o.Known))}, Utility: utility,
 		Webhooks: local.Webhooks{Egress: out, Show: shown(o.Disclosure)},
 	}
 	if e.Engine, err = local.Open(ctx, e.cfg); err != nil {
-		return nil, errors.Join(err, e.storage.Close())
+		return nil, err
 	}
 	e.agentTools.use(e.Engine)
 	e.door = newAPIServer(e.Engine, st, o.Dir, o.Log)
@@ -161,14 +156,14 @@ func newEngine(ctx context.Context, o cli.OpenOptions, st store.Store, told obse
 	if e.door.tools = o.MCP; len(o.MCP) > 0 {
 		e.cfg.Tools.Await(ctx, nil, o.MCP)
 		if _, err := toolsWithHandles(ctx, e.Engine, o.MCP, e.comesLater); err != nil {
-			return nil, errors.Join(err, e.storage.Close())
+			return nil, err
 		}
 	}
 	if o.Access != cli.Writing {
 		return e, nil
 	}
 	if err := e.door.openSocket(); err != nil {
-		return nil, errors.Join(err, e.storage.Close())
+		return nil, err
 	}
 	if o.Serve { // its callers see the tools of all servers
 		e.servers.startAll()
@@ -237,6 +232,45 @@ func secretDecision(rules cli.SecretRules, p perdure.Permission) perdure.Decisio
 	return perdure.Undecided
 }
 
+// closeOpened closes what newEngine has opened before it failed.
+func (e *localEngine) closeOpened() (err error) {
+	e.workspaces.trying.Wait()
+	if e.servers != nil {
+		err = e.servers.Close()
+	}
+	if e.storage != nil {
+		err = errors.Join(err, e.storage.Close())
+	}
+	return err
+}
+
+// openModels opens the storage and the models, and returns the default model and the utility model
+// of the configuration.
+func (e *localEngine) openModels(ctx context.Context, o cli.OpenOptions, st store.Store) (general string, small local.Utility, err error) {
+	if e.models.options, err = readModelOptions(o.ModelOptions); err != nil {
+		return "", small, err
+	}
+	storage, err := openStorage(ctx, o, st)
+	if err != nil {
+		return "", small, err
+	}
+	e.storage = storage
+	if general, err = configuredModel("default model", o.Model); err != nil {
+		return "", small, err
+	}
+	e.models.useProviders(local.ProviderSource(st, e.storage.Secrets, general))
+	if small.Name, err = configuredModel("utility model", o.Utility.UtilityModel); err != nil {
+		return "", small, err
+	}
+	if small.Name != "" {
+		small.Model = utilityModels{e.models}
+	} else if o.Utility.SessionTitles {
+		err = fmt.Errorf("%w session titles: they need a utility model; name one with --utility-model", perdure.Invalid)
+	}
+	small.Titles = o.Utility.SessionTitles
+	return general, small, err
+}
+
 // openStorage opens the data outside the database. A reader needs only a part of it.
 func openStorage(ctx context.Context, o cli.OpenOptions, st store.Store) (*local.DataDir, error) {
 	if o.Access == cli.ToolsOnly {
@@ -290,7 +324,9 @@ func addShell(tools *tool.Registry, o cli.OpenOptions, w *workspaces) error {
 	return nil
 }
 
-func (e *localEngine) CheckModel(name string) (string, error) { return checkModel(name) }
+func (e *localEngine) CheckModel(name string) (string, error) {
+	return e.models.check(context.Background(), name)
+}
 
 func (e *localEngine) UseModel(id perdure.SessionID, name string) { e.models.use(id, name) }
 

@@ -271,6 +271,7 @@ func inTest(t *testing.T, text, addr string) string {
 		{`(?m)^(perdure (?:approve|session delete) [^|\n]*?)( +#.*)?$`, "$1 --yes"}, // as confirmed on a terminal
 		{`(_API_KEY=)…`, "${1}k"},
 		{`--base-url http://\S+`, ""},
+		{`http://localhost:11434/v1`, provider + "/v1"}, // of a stored provider
 		{`(--model (?:openai):\S+)`, "$1 --base-url " + provider + "/v1"},
 		{`(--model anthropic:\S+)`, "$1 --base-url " + provider},
 		{`https://example\.com/perdure`, receiver + "/perdure"},

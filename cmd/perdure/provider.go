@@ -3,17 +3,17 @@ package main
 import (
 	"fmt"
 	"log/slog"
-	"net/netip"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/model/anthropic"
 	"github.com/perdure/perdure/model/openai"
+	"github.com/perdure/perdure/model/provider"
 )
 
 // The variables with the keys of the providers.
@@ -34,23 +34,24 @@ const (
 )
 
 // modelForms describes the names of models for users.
-const modelForms = "use openai:NAME, anthropic:NAME or scripted:FILE"
+const modelForms = "use openai:NAME, anthropic:NAME, scripted:FILE, or PROVIDER/NAME for a stored provider"
 
 // target identifies a model in a form that is valid everywhere: PROVIDER:MODEL, followed by @URL if
-// a server was given.
+// a server was given, or PROVIDER/MODEL for a provider that only the store can have.
 type target struct {
 	provider string
 	name     string // of the model; for a script its path
 	base     string // URL of the server; empty: the provider's own
 }
 
-// readTarget parses the name of a model. Invalid: it matches no model of this build.
+// readTarget parses the name of a model. The first slash or colon ends the provider. Invalid: the
+// name can be none of a model.
 func readTarget(text string) (target, error) {
 	if text == "" {
 		return target{}, fmt.Errorf("%w model: the name is missing; %s", perdure.Invalid, modelForms)
 	}
-	provider, name, _ := strings.Cut(text, ":")
-	t := target{provider: provider, name: name}
+	prefix, name, ok := provider.Split(text)
+	t := target{provider: prefix, name: name}
 	for _, scheme := range []string{"@http://", "@https://"} {
 		if i := strings.Index(name, scheme); i >= 0 {
 			t.name, t.base = name[:i], name[i+1:]
@@ -58,12 +59,15 @@ func readTarget(text string) (target, error) {
 		}
 	}
 	switch {
-	case provider != providerScripted && provider != providerOpenAI && provider != providerAnthropic, t.name == "":
+	case !ok, t.name == "", engine.CheckProviderName(prefix) != nil:
 		return target{}, fmt.Errorf("%w model %q: %s", perdure.Invalid, text, modelForms)
-	case provider == providerScripted && t.base != "":
+	case prefix == providerScripted && t.base != "":
 		return target{}, fmt.Errorf("%w model %q: a script has no server; remove --base-url", perdure.Invalid, text)
+	case !t.isBuiltIn() && t.base != "":
+		return target{}, fmt.Errorf("%w model %q: the server of a stored provider cannot be changed here; "+
+			"remove --base-url, or store another provider", perdure.Invalid, text)
 	}
-	if provider == providerScripted {
+	if prefix == providerScripted {
 		path, err := filepath.Abs(t.name)
 		if err != nil {
 			return target{}, fmt.Errorf("%w model %q: %w", perdure.Invalid, text, err)
@@ -73,8 +77,28 @@ func readTarget(text string) (target, error) {
 	return t, nil
 }
 
+// isBuiltIn reports whether this build has the provider.
+func (t target) isBuiltIn() bool {
+	return t.provider == providerScripted || t.provider == providerOpenAI || t.provider == providerAnthropic
+}
+
+// mayBeStored reports whether a stored provider is used, if there is one. A key from the
+// environment comes before a stored one, and is sent to no stored URL. A stored key is sent to no
+// given URL.
+func (t target) mayBeStored() bool {
+	variable := t.variable()
+	return !t.isBuiltIn() ||
+		variable != "" && t.base == "" && strings.TrimSpace(os.Getenv(variable)) == ""
+}
+
+// storedName returns the name by which the models of stored providers know the model.
+func (t target) storedName() string { return t.provider + "/" + t.name }
+
 // String returns the name in a form that is valid everywhere.
 func (t target) String() string {
+	if !t.isBuiltIn() {
+		return t.storedName()
+	}
 	text := t.provider + ":" + t.name
 	if t.base != "" {
 		text += "@" + t.base
@@ -99,15 +123,15 @@ func (t target) open(options modelOptions, log *slog.Logger) (model.Model, error
 		if err != nil {
 			return nil, err
 		}
-		return openai.New(options.openaiConfig(openai.Config{Name: t.name, Key: key, BaseURL: t.base, Log: log}))
+		return openai.New(options.openaiConfig(providerOpenAI, openai.Config{Name: t.name, Key: key, BaseURL: t.base, Log: log}))
 	case providerAnthropic:
 		key, err := t.key(anthropicKey)
 		if err != nil {
 			return nil, err
 		}
-		return anthropic.New(options.anthropicConfig(anthropic.Config{Name: t.name, Key: key, BaseURL: t.base, Prefill: t.prefills(), Log: log}))
+		return anthropic.New(options.anthropicConfig(providerAnthropic, anthropic.Config{Name: t.name, Key: key, BaseURL: t.base, Prefill: t.prefills(), Log: log}))
 	}
-	return load(t.name)
+	return readScript(t.name)
 }
 
 // prefills reports whether the operator says that the model accepts a partial answer.
@@ -121,26 +145,12 @@ func (t target) prefills() bool {
 func (t target) key(variable string) (string, error) {
 	key := strings.TrimSpace(os.Getenv(variable))
 	if key == "" && t.base == "" {
-		return "", fmt.Errorf("%w model %q: %s is not set; set it to your key, or use your own server with --base-url",
-			perdure.Invalid, t, variable)
+		return "", fmt.Errorf("%w model %q: %s is not set; set it to your key, store one with perdure provider set %s, or use your own server with --base-url",
+			perdure.Invalid, t, variable, t.provider)
 	}
-	if key != "" && t.checkKeyTransport() {
+	if key != "" && provider.SendsInClear(t.base) {
 		return "", fmt.Errorf("%w model %q: the key in %s would be sent unencrypted; use https, or unset the variable",
 			perdure.Invalid, t, variable)
 	}
 	return key, nil
-}
-
-// checkKeyTransport reports whether traffic to the server can be read on the network.
-func (t target) checkKeyTransport() bool {
-	u, err := url.Parse(t.base)
-	if err != nil || u.Scheme != "http" {
-		return false
-	}
-	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		return false
-	}
-	addr, err := netip.ParseAddr(host)
-	return err != nil || !addr.Unmap().IsLoopback()
 }

@@ -81,6 +81,28 @@ func (r readerConnections) Test(ctx context.Context, name string) (engine.Connec
 	return st.Connections().Test(ctx, name)
 }
 
-func (r readerConnections) Providers(ctx context.Context) ([]engine.Provider, error) {
-	return ask0(ctx, r.readerNoun, engine.Connections.Providers)
+// readerProviders implements engine.Providers for reader.
+type readerProviders struct {
+	engine.Providers
+	readerNoun[engine.Providers]
+}
+
+func (r *reader) Providers() engine.Providers {
+	return readerProviders{r.remoteEngine.Providers(), nounOf(r, engine.Engine.Providers)}
+}
+
+func (r readerProviders) List(ctx context.Context) ([]engine.Provider, error) {
+	return ask0(ctx, r.readerNoun, engine.Providers.List)
+}
+
+func (r readerProviders) Get(ctx context.Context, name string) (engine.Provider, error) {
+	return ask1(ctx, r.readerNoun, engine.Providers.Get, name)
+}
+
+func (r readerProviders) Models(ctx context.Context) ([]engine.Model, error) {
+	return ask0(ctx, r.readerNoun, engine.Providers.Models)
+}
+
+func (r readerProviders) DefaultModel(ctx context.Context) (engine.DefaultModel, error) {
+	return ask0(ctx, r.readerNoun, engine.Providers.DefaultModel)
 }

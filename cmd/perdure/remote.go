@@ -102,8 +102,16 @@ func (f *remoteEngine) CheckModel(name string) (string, error) {
 		return "", err
 	}
 	if t.provider == providerScripted {
-		if _, err := load(t.name); err != nil {
+		if _, err := readScript(t.name); err != nil {
 			return "", err
+		}
+	}
+	if !t.isBuiltIn() {
+		ctx, cancel := context.WithTimeout(context.Background(), probeTime)
+		defer cancel()
+		if _, err := f.Providers().Get(ctx, t.provider); errors.Is(err, perdure.NotFound) {
+			return "", fmt.Errorf("%w model %q: the server has no provider %s; perdure provider list shows all, and "+
+				"perdure provider set adds one", perdure.Invalid, name, t.provider)
 		}
 	}
 	return t.String(), nil

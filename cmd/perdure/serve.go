@@ -50,7 +50,7 @@ func serve(ctx context.Context, s cli.ServeOptions) (err error) {
 	eng, err := newEngine(ctx, cli.OpenOptions{
 		Access: cli.Writing, Dir: s.Dir, Database: s.Database, AllowShell: s.AllowShell, Sandbox: s.Sandbox, Ask: s.Ask,
 		Deny: s.Deny, MCP: s.MCP, AskUntrusted: s.AskUntrusted, Secrets: s.Secrets, Retention: s.Retention, AskModels: true, Serve: true,
-		Disclosure: s.Disclosure, ModelOptions: s.ModelOptions, StopTime: s.StopTime, Log: s.Log, Known: s.SampleStores,
+		Disclosure: s.Disclosure, ModelOptions: s.ModelOptions, Model: s.Model, Utility: s.Utility, StopTime: s.StopTime, Log: s.Log, Known: s.SampleStores,
 	}, st, told)
 	if err != nil {
 		return errors.Join(err, st.Close(), closing())

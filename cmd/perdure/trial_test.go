@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/internal/cli"
+	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/model/anthropic/anthropictest"
 	"github.com/perdure/perdure/model/openai/openaitest"
 	"github.com/perdure/perdure/model/scripted"
@@ -52,20 +52,20 @@ func TestProviderTried(t *testing.T) {
 		name, key string // key of both providers
 		want      string
 	}{
-		{"openai:small@" + openai, key, cli.TestOK},
-		{"anthropic:small@" + anthropic, key, cli.TestOK},
-		{"openai:small@" + openai, wrong, cli.TestRefused},
-		{"anthropic:small@" + anthropic, wrong, cli.TestRefused},
-		{"openai:small@" + echoes, key, cli.TestRefused},
-		{"anthropic:small@" + echoes, wrong, cli.TestRefused},
-		{"openai:small@" + limits, key, cli.TestRateLimited},
-		{"anthropic:small@" + limits, key, cli.TestRateLimited},
-		{"openai:small@" + lacks, key, cli.TestNoModel},
-		{"anthropic:small@" + lacks, key, cli.TestNoModel},
-		{"openai:small@" + silent.URL, key, cli.TestUnreachable},
-		{"anthropic:small@" + silent.URL, key, cli.TestUnreachable},
-		{"openai:small", "", cli.TestKeyMissing},
-		{"anthropic:small", " ", cli.TestKeyMissing},
+		{"openai:small@" + openai, key, engine.TestOK},
+		{"anthropic:small@" + anthropic, key, engine.TestOK},
+		{"openai:small@" + openai, wrong, engine.TestRefused},
+		{"anthropic:small@" + anthropic, wrong, engine.TestRefused},
+		{"openai:small@" + echoes, key, engine.TestRefused},
+		{"anthropic:small@" + echoes, wrong, engine.TestRefused},
+		{"openai:small@" + limits, key, engine.TestRateLimited},
+		{"anthropic:small@" + limits, key, engine.TestRateLimited},
+		{"openai:small@" + lacks, key, engine.TestNoModel},
+		{"anthropic:small@" + lacks, key, engine.TestNoModel},
+		{"openai:small@" + silent.URL, key, engine.TestUnreachable},
+		{"anthropic:small@" + silent.URL, key, engine.TestUnreachable},
+		{"openai:small", "", engine.TestKeyMissing},
+		{"anthropic:small", " ", engine.TestKeyMissing},
 	} {
 		t.Setenv(openaiKey, c.key)
 		t.Setenv(anthropicKey, c.key)
@@ -78,11 +78,11 @@ func TestProviderTried(t *testing.T) {
 			t.Errorf("%s: a key is in %q", c.name, text)
 		}
 		switch c.want {
-		case cli.TestOK:
+		case engine.TestOK:
 			if got.LatencyMS < 1 || got.Why != "" || got.Code != "" {
 				t.Errorf("%s: got %+v", c.name, got)
 			}
-		case cli.TestKeyMissing:
+		case engine.TestKeyMissing:
 			if got.Variable != map[string]string{"openai": openaiKey, "anthropic": anthropicKey}[got.Provider] || got.LatencyMS != 0 {
 				t.Errorf("%s: got %+v", c.name, got)
 			}

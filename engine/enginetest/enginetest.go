@@ -134,7 +134,7 @@ func Run(t *testing.T, open Harness) {
 		"stream": streamLaws(), "subagent": append(subagentLaws(), subagentAttackLaws()...), "fork": forkLaws(),
 		"budget": budgetLaws(), "pause": pauseLaws(), "archive": archiveLaws(), "ledger": ledgerLaws(),
 		"hostcall": hostCallLaws(), "repeat": repeatLaws(), "remove": removeLaws(), "schedule": scheduleLaws(),
-		"storage": storageLaws(), "webhook": webhookLaws(),
+		"storage": storageLaws(), "webhook": webhookLaws(), "provider": providerLaws(),
 	}
 	for group, laws := range groups {
 		t.Run(group, func(t *testing.T) {

@@ -152,7 +152,7 @@ func (e hostAgents) resolveOrder(ctx context.Context, o tool.SessionRequest) (ma
 		harness = leaf
 		folded = agent.Fold(append(layers, preset, o.Overlay, agent.Overlay{Locale: o.Locale})...)
 		if model = folded.Model; model == "" {
-			model, err = modelOf(r, folded.DefaultModel)
+			model, err = e.modelOf(r, folded.DefaultModel)
 		}
 		return err
 	})
@@ -255,20 +255,20 @@ func layersOf(r store.Reader, o tool.SessionRequest) (layers []agent.Overlay, le
 	return append(layers, kept.Overlay), leaf, nil
 }
 
-// modelOf returns the name of a model: of id, or of the store's default model, or "" for the
-// engine's (N10).
-func modelOf(r store.Reader, id perdure.ModelID) (string, error) {
-	m, found, err := r.Directory().Models().Default()
-	if id != "" {
-		m, found, err = r.Directory().Models().Get(id)
+// modelOf returns the name of a stored model; empty for an empty id: the session gets a default
+// when it is created (N10).
+func (e hostAgents) modelOf(r store.Reader, id perdure.ModelID) (string, error) {
+	if id == "" {
+		return "", nil
 	}
-	if err != nil || found {
-		return m.Name, err
-	}
-	if id != "" {
+	m, found, err := r.Directory().Models().Get(id)
+	switch {
+	case err != nil:
+		return "", err
+	case !found:
 		return "", fmt.Errorf("model %s: %w", id, perdure.NotFound)
 	}
-	return "", nil
+	return rowName(r, m, e.cfg.Catalogue.Providers.ByProvider)
 }
 
 // sameAgent reports whether session id exists and was created by the same order or for the same
@@ -288,6 +288,11 @@ func sameAgent(r store.Reader, id perdure.SessionID, a perdure.Agent) (known boo
 	created, _ := events[0].Fact.(perdure.SessionCreated)
 	if created.Agent.CreateDigest == "" && len(a.Capabilities) > 0 { // recorded by a version without order digests
 		a.CreateDigest = ""
+	}
+	if a.CreateDigest == "" && a.Model == "" && created.Agent.CreateDigest != "" { // it may have got a default model
+		if a.CreateDigest, err = digest(id, a); err != nil {
+			return true, err
+		}
 	}
 	if a.CreateDigest != "" && created.Agent.CreateDigest == a.CreateDigest {
 		return true, nil
@@ -357,10 +362,33 @@ func (e hostAgents) writeInitialFiles(ctx context.Context, id perdure.SessionID,
 	return nil
 }
 
+// addDefaultModel gives an agent without a model the default of its org, if there is one. The
+// digest of the order is recorded with it, so that the same order is the same session although the
+// default may have changed.
+func (e *Host) addDefaultModel(r store.Reader, id perdure.SessionID, org string, a *perdure.Agent) error {
+	if a.Model != "" {
+		return nil
+	}
+	found, err := e.defaultModel(r, org)
+	if err != nil || found.Name == "" {
+		return err
+	}
+	if a.CreateDigest == "" {
+		if a.CreateDigest, err = digest(id, *a); err != nil {
+			return err
+		}
+	}
+	a.Model = found.Name
+	return nil
+}
+
 // startSession creates the session in one commit: its row, the files that the store keeps, and the
 // first event.
 func (e hostAgents) startSession(tx store.Tx, id perdure.SessionID, of engine.Owner, made resolvedAgent) error {
 	if known, err := sameAgent(tx.Reader(), id, made.agent); known || err != nil {
+		return err
+	}
+	if err := e.addDefaultModel(tx.Reader(), id, of.Org, &made.agent); err != nil {
 		return err
 	}
 	row := store.Session{

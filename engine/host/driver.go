@@ -78,7 +78,9 @@ func (d *Driver) Run(ctx context.Context) error {
 			return err
 		}
 	}
+	ran := false
 	for !drive.Released {
+		ran = ran || drive.Session().Turn != nil
 		for _, command := range due {
 			if err := d.start(models, command); err != nil {
 				return err
@@ -87,6 +89,9 @@ func (d *Driver) Run(ctx context.Context) error {
 		if due, err = d.await(ctx); err != nil {
 			return err
 		}
+	}
+	if ran {
+		d.e.nameSession(drive.Session())
 	}
 	return nil
 }

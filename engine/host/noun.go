@@ -17,6 +17,7 @@ type (
 	hostAgents      struct{ *Host }
 	hostHarnesses   struct{ *Host }
 	hostConnections struct{ *Host }
+	hostProviders   struct{ *Host }
 	hostTokens      struct{ *Host }
 	hostAudit       struct{ *Host }
 	hostFiles       struct{ *Host }
@@ -63,6 +64,9 @@ func (e *Host) Harnesses() engine.Harnesses { return hostHarnesses{e} }
 
 // Connections implements engine.Engine.
 func (e *Host) Connections() engine.Connections { return hostConnections{e} }
+
+// Providers implements engine.Engine.
+func (e *Host) Providers() engine.Providers { return hostProviders{e} }
 
 // Tokens implements engine.Engine.
 func (e *Host) Tokens() engine.Tokens { return hostTokens{e} }

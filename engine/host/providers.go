@@ -19,7 +19,16 @@ import (
 type Providers struct {
 	Agents      func() (map[string]ConfiguredAgent, error) // by name, which must not look like an agent id; nil: none
 	Connections Connections                                // nil: none
-	Providers   []engine.Provider                          // sorted by name
+	Providers   []engine.Provider                          // the program's own ones
+	// DefaultModel is the model of sessions that name none. It comes before the defaults in the
+	// store; empty: those are used.
+	DefaultModel string
+	// CheckModel checks a model that is to become a default, and returns its name in the form that
+	// is stored. nil: every name is accepted.
+	CheckModel func(ctx context.Context, name string) (string, error)
+	// ByProvider says that Config.Model finds a model by its provider, as package provider does:
+	// the name of a stored model then begins with that of its provider.
+	ByProvider bool
 	// OAuth returns the services at which users authorize their connections. nil: there are none.
 	OAuth func() (OAuthProviders, error)
 }
@@ -112,13 +121,16 @@ func (e hostAgents) Effective(ctx context.Context, id string) (engine.EffectiveA
 	if err != nil {
 		return engine.EffectiveAgent{}, fmt.Errorf("effective agent: %w", err)
 	}
+	if made.agent.Model == "" {
+		found, err := e.Providers().DefaultModel(ctx)
+		if err != nil {
+			return engine.EffectiveAgent{}, fmt.Errorf("effective agent: %w", err)
+		}
+		made.agent.Model = found.Name
+	}
 	effective := engine.EffectiveAgent{Agent: engine.AgentSettings(made.agent), Files: []string{}}
 	for _, f := range made.files {
 		effective.Files = append(effective.Files, f.Path)
 	}
 	return effective, nil
-}
-
-func (e hostConnections) Providers(context.Context) ([]engine.Provider, error) {
-	return slices.Clone(e.cfg.Catalogue.Providers.Providers), nil
 }

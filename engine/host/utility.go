@@ -9,4 +9,7 @@ type Utility struct {
 	Model     model.Model // nil: none
 	Name      string      // a model name that Model knows; empty: its default
 	MaxTokens int         // upper limit for a response, whatever a tool asks for; 0: 8,192
+	// Titles lets the model name sessions without a title after their first turn. It is off by
+	// default, because it costs a model call for each session.
+	Titles bool
 }

@@ -28,7 +28,7 @@ type (
 	Outbound        = host.Outbound        // limits the outbound calls of tools
 	OutboundCounts  = host.OutboundCounts  // what that limiter decided
 	Webhooks        = host.Webhooks        // sends events to webhooks
-	Providers       = host.Providers       // parts of the configuration that callers can read
+	Providers       = host.Providers       // parts of the configuration that callers can read, and models
 	ConfiguredAgent = host.ConfiguredAgent // an agent from the program's configuration
 	Connections     = host.Connections     // the servers whose tools agents may use
 	OAuthProviders  = host.OAuthProviders  // the services at which users authorize their connections

@@ -5,6 +5,7 @@ import (
 
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/engine/host"
+	"github.com/perdure/perdure/model/provider"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
@@ -39,6 +40,19 @@ func (e *Engine) Platform(baseURL string) (tool.Platform, error) { return e.host
 // not acceptable.
 func NewHTTPWallet(url, authorization string) (Wallet, error) {
 	return host.NewHTTPWallet(url, authorization)
+}
+
+// ProviderSource returns the stored providers of a store as a source for the models of package
+// provider. It reads the store at each request, so that a provider that another process has changed
+// is used at once. defaultModel is the model of sessions that name none; empty: the default of
+// their org in the store, or else that of the runtime.
+func ProviderSource(st store.Store, keys Secrets, defaultModel string) provider.Source {
+	return host.ProviderSource(st, keys, defaultModel)
+}
+
+// TestResult adds to the description of a test of a model what it found out.
+func TestResult(test engine.ProviderTest, got provider.Result) engine.ProviderTest {
+	return host.TestResult(test, got)
 }
 
 // StartAgent creates a session of a stored agent as the tools of a platform do.

@@ -169,7 +169,3 @@ func (e *Engine) named(ctx context.Context, r request, name string, into any) er
 	_, err := e.call(ctx, r, into)
 	return err
 }
-
-func (e engineConnections) Providers(ctx context.Context) ([]engine.Provider, error) {
-	return list[engine.Provider](ctx, e.Engine, request{what: "providers", path: "/v1/providers"}, 0)
-}

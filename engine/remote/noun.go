@@ -17,6 +17,7 @@ type (
 	engineAgents      struct{ *Engine }
 	engineHarnesses   struct{ *Engine }
 	engineConnections struct{ *Engine }
+	engineProviders   struct{ *Engine }
 	engineTokens      struct{ *Engine }
 	engineAudit       struct{ *Engine }
 	engineFiles       struct{ *Engine }
@@ -63,6 +64,9 @@ func (e *Engine) Harnesses() engine.Harnesses { return engineHarnesses{e} }
 
 // Connections implements engine.Engine.
 func (e *Engine) Connections() engine.Connections { return engineConnections{e} }
+
+// Providers implements engine.Engine.
+func (e *Engine) Providers() engine.Providers { return engineProviders{e} }
 
 // Tokens implements engine.Engine.
 func (e *Engine) Tokens() engine.Tokens { return engineTokens{e} }

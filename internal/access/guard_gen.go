@@ -27,6 +27,7 @@ type (
 	guardedAgents      struct{ *Guard }
 	guardedHarnesses   struct{ *Guard }
 	guardedConnections struct{ *Guard }
+	guardedProviders   struct{ *Guard }
 	guardedTokens      struct{ *Guard }
 	guardedAudit       struct{ *Guard }
 	guardedFiles       struct{ *Guard }
@@ -551,13 +552,39 @@ func (g guardedHarnesses) Delete(ctx context.Context, id string, version int64) 
 // Connections implements engine.Engine.
 func (g *Guard) Connections() engine.Connections { return guardedConnections{g} }
 
-// Providers implements engine.Connections.
-func (g guardedConnections) Providers(ctx context.Context) (result []engine.Provider, err error) {
-	ctx, own, err := g.inDefaultOrg(ctx, Read)
-	if err != nil || !own {
+// Providers implements engine.Engine.
+func (g *Guard) Providers() engine.Providers { return guardedProviders{g} }
+
+// Models implements engine.Providers.
+func (g guardedProviders) Models(ctx context.Context) (result []engine.Model, err error) {
+	if ctx, err = g.scoped(ctx, Read); err != nil {
 		return result, err
 	}
-	return g.inner.Connections().Providers(ctx)
+	return g.inner.Providers().Models(ctx)
+}
+
+// DefaultModel implements engine.Providers.
+func (g guardedProviders) DefaultModel(ctx context.Context) (result engine.DefaultModel, err error) {
+	if ctx, err = g.scoped(ctx, Read); err != nil {
+		return result, err
+	}
+	return g.inner.Providers().DefaultModel(ctx)
+}
+
+// Put implements engine.Providers.
+func (g guardedProviders) Put(ctx context.Context, w engine.ProviderWrite) (result engine.Provider, err error) {
+	if ctx, err = g.shared(ctx, Admin, "provider", w.Name); err != nil {
+		return result, err
+	}
+	return g.inner.Providers().Put(ctx, w)
+}
+
+// Delete implements engine.Providers.
+func (g guardedProviders) Delete(ctx context.Context, name string) (err error) {
+	if ctx, err = g.shared(ctx, Admin, "provider", name); err != nil {
+		return err
+	}
+	return g.inner.Providers().Delete(ctx, name)
 }
 
 // Tokens implements engine.Engine.

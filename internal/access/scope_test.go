@@ -20,9 +20,9 @@ import (
 var methodsOf = map[string]string{
 	"read write approve": `
 		Agents.Effective Agents.List Agents.Versions Approvals.Get Approvals.List Budgets.Check
-		Budgets.Costs Budgets.Entries Budgets.List Calls.List Connections.List Connections.Providers
+		Budgets.Costs Budgets.Entries Budgets.List Calls.List Connections.List
 		Engine.Events Engine.Follow Files.Get Files.List Harnesses.List Harnesses.Versions HostCalls.Find
-		HostCalls.Wait Resources.Get Resources.List Schedules.Fires Schedules.Get Schedules.List
+		HostCalls.Wait Providers.DefaultModel Providers.Get Providers.List Providers.Models Resources.Get Resources.List Schedules.Fires Schedules.Get Schedules.List
 		Schedules.NextFires Secrets.List Sessions.Get Sessions.List Sessions.ListWhere Sessions.WaitIdle
 		Tasks.Bulk Tasks.Get Tasks.List Tasks.Log Tasks.Messages Tasks.Wait Tools.List Values.Get
 		Values.List
@@ -44,7 +44,8 @@ var methodsOf = map[string]string{
 	`,
 	"admin": `
 		Agents.Delete Agents.Put Archives.Export Archives.Import Audit.List Budgets.Remove Budgets.Set
-		Harnesses.Delete Harnesses.Put Tokens.List Tokens.Revoke Webhooks.Change
+		Harnesses.Delete Harnesses.Put Providers.Delete Providers.Put
+		Providers.SetDefaultModel Providers.Test Tokens.List Tokens.Revoke Webhooks.Change
 		Webhooks.Create Webhooks.Delete Webhooks.Deliveries Webhooks.Get Webhooks.List Webhooks.Redeliver
 		Webhooks.Rotate Webhooks.Test
 	`,

@@ -23,7 +23,7 @@ type newAgent struct {
 	agent.Overlay
 }
 
-// agentOperations registers the operations on agents and providers.
+// register registers the operations on agents.
 func (a agentHandlers) register() {
 	missing := []int{http.StatusNotFound}
 	read(a.API, operation{id: "list-agents", path: "/v1/agents", policy: reads, summary: "List agents: those given in the configuration, and stored ones"}, a.listAgents)
@@ -48,7 +48,6 @@ func (a agentHandlers) register() {
 		id: "delete-agent", path: "/v1/agents/{agent}", policy: administers, summary: "Delete a stored agent, leaving a tombstone; turns that need it fail",
 		errors: missing, route: route{checksConditions: true},
 	}, a.deleteAgent)
-	read(a.API, operation{id: "list-providers", path: "/v1/providers", policy: reads, summary: "List model providers, by name"}, a.listProviders)
 }
 
 func (a agentHandlers) listAgents(ctx context.Context, in *struct {
@@ -128,12 +127,4 @@ func (a agentHandlers) deleteAgent(ctx context.Context, in *struct {
 	IfMatch string `header:"If-Match" doc:"Only if the agent still has this ETag; * matches any."`
 }) (*nothing, error) {
 	return a.storedAgents().delete(ctx, deleteRequest{name: in.ID, ifMatch: in.IfMatch, delete: func(version int64) error { return a.cfg.Engine.Agents().Delete(ctx, in.ID, version) }})
-}
-
-func (a agentHandlers) listProviders(ctx context.Context, in *struct{ Paged }) (*page[engine.Provider], error) {
-	all, err := a.cfg.Engine.Connections().Providers(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return pageOfSorted(a.API, in.Paged, sortedList[engine.Provider]{name: orgPrefix(ctx) + "providers", all: all, key: func(p engine.Provider) string { return p.Name }})
 }

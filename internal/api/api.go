@@ -214,6 +214,7 @@ func (a *API) operations() {
 	agentHandlers{a}.register()
 	connectionHandlers{a}.register()
 	harnessHandlers{a}.register()
+	providerHandlers{a}.register()
 	tokenHandlers{a}.register()
 	auditHandlers{a}.register()
 	fileHandlers{a}.register()

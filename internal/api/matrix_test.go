@@ -57,6 +57,7 @@ func (r *rig) samples() map[string]ask {
 		"delete-connection":     {method: "DELETE", path: "/v1/connections/gone"},
 		"finish-connection":     post("/v1/connections:finish", `{"state":"x","code":"y"}`),
 		"list-connections":      get("/v1/connections"), "list-providers": get("/v1/providers"),
+		"get-provider": get(r.provider("shown")), "list-models": get("/v1/models"), "get-default-model": get("/v1/models/default"),
 		"get-place": get("/v1/place"), "list-tools": get("/v1/tools"), "metrics": get("/metrics"), "get-tool": get("/v1/tools/echo"),
 		"create-token": post("/v1/tokens", `{"name":"made","scopes":["admin"]}`), "list-tokens": get("/v1/tokens"), "list-audit": get("/v1/audit"),
 		"revoke-token": {method: "DELETE", path: "/v1/tokens/" + string(r.let(`{"name":"gone"}`).ID)},
@@ -70,6 +71,13 @@ func (r *rig) samples() map[string]ask {
 func (r *rig) layer(name string) string {
 	r.t.Helper()
 	return "/v1/harnesses/" + string(want[engine.HarnessEntry](r, 200, put("/v1/harnesses/"+name, `{"system_prompt":"Be brief."}`)).ID)
+}
+
+// provider stores a provider, and returns its path.
+func (r *rig) provider(name string) string {
+	r.t.Helper()
+	want[engine.Provider](r, 200, put("/v1/providers/"+name, `{"kind":"openai","base_url":"https://models.test/v1","key":"k-of-the-rig","default_model":"small"}`))
+	return "/v1/providers/" + name
 }
 
 // kept keeps an agent, and returns its path by its id.

@@ -17,6 +17,7 @@ type (
 	healthHandlers     struct{ *API }
 	manualHandlers     struct{ *API }
 	messageHandlers    struct{ *API }
+	providerHandlers   struct{ *API }
 	resourceHandlers   struct{ *API }
 	scheduleHandlers   struct{ *API }
 	sessionHandlers    struct{ *API }

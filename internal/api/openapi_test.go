@@ -148,7 +148,7 @@ func TestH1Whole(t *testing.T) {
 			}
 		}
 	})
-	if len(ids) != 117 {
+	if len(ids) != 125 {
 		t.Errorf("%d operations", len(ids))
 	}
 }
@@ -188,7 +188,7 @@ func (r *rig) ofToken(path string) string {
 // ofStorage names what sessions keep, and a bulk.
 func ofStorage(path, method, bulk string) string {
 	return strings.NewReplacer("{key}", "city", "/secrets/{name}", "/secrets/smtp_password", "files:stat", "files:stat?path=/notes",
-		"{resource}", "box", "{agent}", "helper", "/v1/bulks/{id}", bulk, "{path}", "notes/"+method).Replace(path)
+		"{resource}", "box", "{agent}", "helper", "{provider}", "shown", "/v1/bulks/{id}", bulk, "{path}", "notes/"+method).Replace(path)
 }
 
 // TestH1Examples runs the example of every operation, on a server where its subject exists, and
@@ -203,6 +203,7 @@ func TestH1Examples(t *testing.T) {
 	r.say(session, "spawn stream")
 	r.rest(session)
 	r.beside(session, "box")
+	r.provider("shown")
 	approval := r.pay().ID
 	task, call := r.task(session).ID, want[taskInList[perdure.Call]](r, 200, get(session+"/calls")).Items[0].Key.Call
 	registry := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
@@ -226,7 +227,7 @@ func TestH1Examples(t *testing.T) {
 			path = r.session() // the others are asked about the first one
 		case "delete-schedule":
 			path = r.hourly()
-		case "put-agent", "put-harness":
+		case "put-agent", "put-harness", "put-provider":
 			path = path[:strings.LastIndex(path, "/")] + "/made"
 		case "get-harness", "list-harness-versions":
 			path = strings.Replace(path, "/v1/harnesses/{harness}", r.layer(op.ID), 1)
@@ -241,7 +242,7 @@ func TestH1Examples(t *testing.T) {
 		switch op.ID {
 		case "write-file":
 			q.header["Content-Type"] = "text/plain"
-		case "delete-file", "delete-value", "delete-secret", "release-resource", "delete-agent", "delete-harness", "delete-connection", "put-connection":
+		case "delete-file", "delete-value", "delete-secret", "release-resource", "delete-agent", "delete-harness", "delete-provider", "delete-connection", "put-connection":
 			q.path = posts[op.ID].path
 		}
 		if method == "post" {
@@ -266,7 +267,7 @@ func TestH1Examples(t *testing.T) {
 		}
 		op.holds(t, registry, got)
 	})
-	if ran != 108 {
+	if ran != 116 {
 		t.Errorf("%d examples ran", ran)
 	}
 }

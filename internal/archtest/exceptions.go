@@ -32,6 +32,7 @@ func exceptions() []exception {
 		{"package-size", "store/memory", "one file per noun of the port"},
 		{"package-size", "store/sqlstore", "one file per noun of the port"},
 		{"package-size", "engine/host", "one file per noun of the port"},
+		{"package-size", "engine/remote", "one file per noun of the port"},
 		{"package-size", "cmd/perdure", "one file per part that is wired; a split would itself need wiring"},
 		{"package-size", "tool", "one file per port of a tool"},
 		{"package-size", "internal/cli", "one file per noun of the command line"},

@@ -12,7 +12,7 @@ type importRow struct {
 // Groups of packages for the rows of the import table.
 const (
 	leaves     = " internal/supervise internal/egress internal/secret internal/cron internal/sse internal/strictjson"
-	engineDeps = ". agent budget webhook engine engine/config store dispatch model tool internal/effect internal/sessionfile internal/sessionport internal/sessionsql internal/blob internal/payment internal/ratelimit internal/meter internal/telemetry internal/webhook" + leaves + stories
+	engineDeps = ". agent budget webhook engine engine/config store dispatch model model/provider tool internal/effect internal/sessionfile internal/sessionport internal/sessionsql internal/blob internal/payment internal/ratelimit internal/meter internal/telemetry internal/webhook" + leaves + stories
 	// pure packages that import the standard library only, so that the root may import them
 	rootLeaves = "internal/growmap internal/hmacuuid internal/shorten internal/strictjson internal/urlform"
 	stories    = " internal/effect/core internal/effect/toolset internal/effect/secrets internal/effect/environment internal/effect/admission internal/effect/generation internal/effect/cleanup internal/effect/taskrecord internal/effect/taskrun internal/effect/approval internal/effect/foreground internal/effect/hostcall internal/effect/schedule internal/effect/taskport internal/effect/subagent"
@@ -44,7 +44,7 @@ func innerPackages() []importRow {
 		// engines
 		{"engine/config", ". dispatch tool"},
 		{"engine/host", engineDeps + " internal/connection tool/background"}, // any call may be detached, and the model then needs these tools
-		{"engine/local", ". engine engine/config engine/host store tool internal/blob internal/sessionport internal/sessionsql" + leaves},
+		{"engine/local", ". engine engine/config engine/host model/provider store tool internal/blob internal/sessionport internal/sessionsql" + leaves},
 		{"engine/remote", ". agent budget webhook engine" + leaves},
 		{"engine/enginetest", ". agent budget webhook engine"},
 
@@ -60,6 +60,7 @@ func innerPackages() []importRow {
 		// models
 		{"model/openai", ". model internal/modelhistory internal/modelwire internal/providertools" + leaves},
 		{"model/anthropic", ". model internal/modelhistory internal/modelwire internal/providertools" + leaves},
+		{"model/provider", ". model model/anthropic model/openai"},
 		{"model/openai/openaitest", ". model"},
 		{"model/anthropic/anthropictest", ". model"},
 		{"model/scripted", ". model" + leaves},
@@ -156,7 +157,7 @@ func outerPackages() []importRow {
 		{"internal/cli/settings", "."},
 		{"internal/cli/scaffold", "."},
 		{"internal/cli/admin", ". internal/backup"},
-		{"internal/cli/mcp", "."},
+		{"internal/cli/mcp", ". internal/cli/settings"},
 		{"internal/mcpserver/conformance/client", anything}, // the client under test
 		{"internal/mcpserver/conformance/server", anything}, // the server under test
 		{"internal/backup", ". store store/sqlite internal/chaos"},

@@ -22,6 +22,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/cli/admin"
 	"github.com/perdure/perdure/internal/cli/chaoscmd"
 	"github.com/perdure/perdure/internal/cli/demo"
@@ -52,7 +53,7 @@ type Dependencies struct {
 	Open func(context.Context, OpenOptions) (Engine, error)
 	// TestModel sends a minimal request to a model with options as in Opening. Invalid: the name
 	// matches no model of this build, its script cannot be read, or an option is wrong.
-	TestModel func(ctx context.Context, name string, options []string) (ModelTest, error)
+	TestModel func(ctx context.Context, name string, options []string) (engine.ProviderTest, error)
 	// SameDatabase reports whether two URLs lead to the same database. It returns false when that
 	// cannot be determined.
 	SameDatabase func(ctx context.Context, one, other string) bool
@@ -128,7 +129,8 @@ type commandLine struct {
 	Agent      agentCommand      `cmd:"" help:"Manage agents: list, show, versions, apply, delete."`
 	Harness    harnessCommand    `cmd:"" help:"Manage harnesses, the configuration that agents inherit: list, show, versions, apply, delete."`
 	Connection connectionCommand `cmd:"" help:"Connect accounts of users at other services, and test them and MCP servers: add, list, test, delete."`
-	Provider   providerCommand   `cmd:"" help:"List and test model providers: list, test."`
+	Provider   providerCommand   `cmd:"" help:"Manage the providers of models and their keys: list, show, set, test, delete."`
+	Model      modelCommand      `cmd:"" help:"List the models that are known by name, and set the default model: list, default."`
 
 	Token   tokenCommand   `cmd:"" help:"Manage the API tokens of a server: create, list, revoke."`
 	Audit   auditCommand   `cmd:"" help:"Read the audit log: list."`

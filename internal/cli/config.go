@@ -9,9 +9,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/cli/settings"
 )
 
@@ -106,6 +108,9 @@ func (c *configList) Run(ctx context.Context, a *app) error {
 			rows = append(rows, row)
 		}
 	}
+	if c.ShowOrigin {
+		rows = append(rows, storedRows(ctx, a)...)
+	}
 	return outputList[setRow]{
 		noun: "settings: all values are defaults",
 		name: func(r setRow) string { return r.Key },
@@ -119,6 +124,41 @@ func (c *configList) Run(ctx context.Context, a *app) error {
 			}
 		},
 	}.print(ctx, a, c.outputFlags, rows)
+}
+
+// storedTime limits the time for what the store adds to the settings.
+const storedTime = 5 * time.Second
+
+// storedRows describes the keys of the model providers, and the default model: which of the
+// environment and the store is used. Nothing is added when there is no store, or when it cannot be
+// read now.
+func storedRows(ctx context.Context, a *app) (rows []setRow) {
+	ctx, cancel := context.WithTimeout(ctx, storedTime)
+	defer cancel()
+	err := a.read(ctx, func(eng Engine) error {
+		all, err := eng.Providers().List(ctx)
+		if err != nil {
+			return err
+		}
+		for _, p := range all {
+			row := setRow{Key: "provider." + p.Name + ".key", Value: "set", Origin: "store"}
+			if p.Source == engine.ProviderFromEnvironment {
+				row.Origin = "$" + p.Variable
+			} else if !p.HasKey {
+				continue
+			}
+			rows = append(rows, row)
+		}
+		found, err := eng.Providers().DefaultModel(ctx)
+		if err == nil && found.Name != "" {
+			rows = append(rows, setRow{Key: "default model", Value: found.Name, Origin: "store, " + found.Source})
+		}
+		return err
+	})
+	if err != nil {
+		a.log.Debug("the store adds nothing to the settings", "error", err)
+	}
+	return rows
 }
 
 // setting returns the default of a flag and its origin. A password is masked.

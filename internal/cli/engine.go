@@ -13,6 +13,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/cli/settings"
 	"github.com/perdure/perdure/internal/redact"
 )
 
@@ -38,15 +39,17 @@ type OpenOptions struct {
 	Sandbox    Sandbox // of the commands that are started here
 	// runs as a server: the requirements of a server are checked, and calls get longer to settle
 	Serve        bool
-	MCP          []string      // tools offered to MCP clients; nil: there is no MCP server
-	Ask, Deny    []string      // tools whose calls need an approval, and tools whose calls never run; Deny wins
-	AskUntrusted bool          // after untrusted content, calls that reach beyond the session need approval
-	Secrets      SecretRules   // which secrets the model may read, and commands may use
-	Disclosure   string        // how much detail webhooks receive; empty: standard
-	Retention    Retention     // of ended tasks; 0: no task is removed
-	AskModels    bool          // turns continue; false: no model is called, and running work is only brought to its end
-	ModelOptions []string      // how models are asked, NAME=VALUE or PROVIDER.NAME=VALUE
-	StopTime     time.Duration // limit of the stop, in which calls settle and connections end; 0: 10 s
+	MCP          []string         // tools offered to MCP clients; nil: there is no MCP server
+	Ask, Deny    []string         // tools whose calls need an approval, and tools whose calls never run; Deny wins
+	AskUntrusted bool             // after untrusted content, calls that reach beyond the session need approval
+	Secrets      SecretRules      // which secrets the model may read, and commands may use
+	Disclosure   string           // how much detail webhooks receive; empty: standard
+	Retention    Retention        // of ended tasks; 0: no task is removed
+	Model        string           // of sessions that name none, before the stored defaults; empty: those
+	Utility      settings.Utility // the small model of the work done here
+	AskModels    bool             // turns continue; false: no model is called, and running work is only brought to its end
+	ModelOptions []string         // how models are asked, NAME=VALUE or PROVIDER.NAME=VALUE
+	StopTime     time.Duration    // limit of the stop, in which calls settle and connections end; 0: 10 s
 	Log          *slog.Logger
 	Known        *redact.Set // receives the secrets that Log must mask; nil: none
 }

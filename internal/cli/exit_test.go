@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
 )
 
 func TestC04ExitCodes(t *testing.T) {
@@ -62,9 +63,9 @@ func TestC04Topic(t *testing.T) {
 func TestTrialFaults(t *testing.T) {
 	t.Parallel()
 	for result, want := range map[string]int{
-		TestOK: 0, TestKeyMissing: exitDenied, TestRefused: exitDenied, TestNoModel: exitNotFound, TestRateLimited: exitConflict, TestUnreachable: exitUnreachable,
+		engine.TestOK: 0, engine.TestKeyMissing: exitDenied, engine.TestRefused: exitDenied, engine.TestNoModel: exitNotFound, engine.TestRateLimited: exitConflict, engine.TestUnreachable: exitUnreachable,
 	} {
-		err := ModelTest{Model: "openai:small", Result: result, Variable: "OPENAI_API_KEY"}.userError()
+		err := testError(engine.ProviderTest{Model: "openai:small", Result: result, Variable: "OPENAI_API_KEY"})
 		told := (*userError)(nil)
 		if got := exitCode(err); got != want || err != nil && (!errors.As(err, &told) || told.hint == "") {
 			t.Errorf("%s: exit code %d, %v, want %d", result, got, err, want)

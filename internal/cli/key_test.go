@@ -20,16 +20,20 @@ func (k keyless) CheckModel(name string) (string, error) {
 	return "", fmt.Errorf("%w model %q: OPENAI_API_KEY is not set; set it to your key", perdure.Invalid, name)
 }
 
-// keylessConnections implements engine.Connections for keyless.
-type keylessConnections struct {
-	engine.Connections
+// keylessProviders implements engine.Providers for keyless.
+type keylessProviders struct {
+	engine.Providers
 	keyless
 }
 
-// Connections implements engine.Engine.
-func (k keyless) Connections() engine.Connections { return keylessConnections{nil, k} }
+// Providers implements engine.Engine.
+func (k keyless) Providers() engine.Providers { return keylessProviders{nil, k} }
 
-func (k keylessConnections) Providers(context.Context) ([]engine.Provider, error) {
+func (k keylessProviders) DefaultModel(context.Context) (engine.DefaultModel, error) {
+	return engine.DefaultModel{Name: "openai:gpt"}, nil
+}
+
+func (k keylessProviders) List(context.Context) ([]engine.Provider, error) {
 	return []engine.Provider{{Name: "openai", Missing: "OPENAI_API_KEY is not set; not needed for models with their own server"}}, nil
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/cli/settings"
 )
 
 // person is the author of messages that are sent from the command line.
@@ -25,11 +26,12 @@ const defaultInstructions = "You are a capable assistant with tools. Use them to
 
 type runCommand struct {
 	Prompt     string `arg:"" optional:"" help:"Prompt; - reads it from stdin. Without a prompt, a new session reads stdin, or starts a conversation on a terminal."`
-	Model      string `help:"Model: openai:NAME, anthropic:NAME or scripted:FILE. Keys are read from OPENAI_API_KEY and ANTHROPIC_API_KEY." placeholder:"MODEL"`
+	Model      string `help:"Model: openai:NAME, anthropic:NAME, scripted:FILE, or PROVIDER/NAME for a stored provider (see perdure provider). Default: the default model (see perdure model default)." placeholder:"MODEL"`
 	BaseURL    string `name:"base-url" help:"Use this server instead of the provider's own. It must speak the same protocol." placeholder:"URL"`
 	Workspace  string `help:"Folder for the files and commands of the session. Default: files are stored in the data directory." placeholder:"DIR" type:"path"`
 	AllowShell bool   `help:"Let the agent run commands with bash, in the workspace or else in the current folder."`
 	sandboxFlags
+	settings.Utility
 	Capability   []string `help:"Add a capability to a new session: session_storage, session_sql, session_resources, session_schedule or subagents. Repeatable." placeholder:"NAME"`
 	Ask          []string `help:"Require an approval for each call of this tool during this run (see perdure approve). Repeatable." placeholder:"TOOL"`
 	Deny         []string `help:"Deny every call of this tool during this run. Repeatable." placeholder:"TOOL"`
@@ -73,7 +75,7 @@ func (c *runCommand) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	return a.with(ctx, OpenOptions{Access: Writing, AllowShell: c.AllowShell, Sandbox: c.sandbox(), Ask: c.Ask,
-		Deny: c.Deny, AskUntrusted: c.AskUntrusted, Secrets: c.secrets(), Retention: a.retention(c.Retention), AskModels: !c.Bg},
+		Deny: c.Deny, AskUntrusted: c.AskUntrusted, Secrets: c.secrets(), Retention: a.retention(c.Retention), Utility: c.Utility, AskModels: !c.Bg},
 		func(eng Engine) error {
 			if c.Session != "" {
 				return c.resume(ctx, a, eng, talks)
@@ -162,8 +164,9 @@ func (c *runCommand) newAgent(ctx context.Context, a *app,
 		asked = c.modelName()
 	}
 	if asked == "" {
-		return nil, usageError("the agent "+c.Agent+" has no model, and --model is not given",
-			program+" run --agent "+quote(c.Agent)+` --model openai:NAME "what to do"`)
+		return nil, usageError("the agent "+c.Agent+" has no model, --model is not given, and there is no default model",
+			program+" run --agent "+quote(c.Agent)+` --model openai:NAME "what to do"`+"\n"+
+				program+" model default "+a.storeFlags()+"NAME  sets the default model")
 	}
 	name, err := a.checkModel(ctx, eng, asked)
 	if err != nil {
@@ -185,12 +188,9 @@ func (c *runCommand) newAgent(ctx context.Context, a *app,
 // agent returns the agent of a new session. Its permissions are fixed from then on.
 func (c *runCommand) agent(ctx context.Context, a *app, eng Engine) (perdure.Agent, error) {
 	agent := perdure.Agent{Instructions: defaultInstructions, Metadata: map[string]string{}}
-	if c.Model == "" {
-		return agent, usageError("a new session needs a model", program+` run --model openai:NAME "what to do"`)
-	}
 	var err error
-	if agent.Model, err = a.checkModel(ctx, eng, c.modelName()); err != nil {
-		return agent, c.checkModelFlag(err)
+	if agent.Model, err = c.newModel(ctx, a, eng); err != nil {
+		return agent, err
 	}
 	if c.Instructions != "" {
 		agent.Instructions = c.Instructions
@@ -210,6 +210,28 @@ func (c *runCommand) agent(ctx context.Context, a *app, eng Engine) (perdure.Age
 		agent.Capabilities = append(slices.Clone(c.Capability), ShellCapability)
 	}
 	return agent, nil
+}
+
+// newModel returns the model of a new session: the one of --model, or else the default model.
+func (c *runCommand) newModel(ctx context.Context, a *app, eng Engine) (string, error) {
+	asked := c.modelName()
+	if c.Model == "" {
+		found, err := eng.Providers().DefaultModel(ctx)
+		switch {
+		case errors.Is(err, perdure.NotFound), err == nil && found.Name == "": // an older server has none
+			return "", usageError("a session needs a model, --model is not given, and there is no default model",
+				program+` run --model openai:NAME "what to do"`+"\n"+
+					program+" model default "+a.storeFlags()+"NAME  sets the default model")
+		case err != nil:
+			return "", err
+		}
+		asked = found.Name
+	}
+	name, err := a.checkModel(ctx, eng, asked)
+	if err != nil {
+		return "", c.checkModelFlag(err)
+	}
+	return name, nil
 }
 
 // modelName returns the name of the model together with its server.
@@ -291,6 +313,10 @@ func (c *runCommand) checkUnchanged(agent perdure.Agent) error {
 
 // useModel checks the session's own model, or switches to the one of --model.
 func (c *runCommand) useModel(ctx context.Context, a *app, eng Engine, id perdure.SessionID, own string) error {
+	if c.Model == "" && own == "" { // the default model at the time of each call
+		_, err := c.newModel(ctx, a, eng)
+		return err
+	}
 	if c.Model == "" {
 		if _, err := a.checkModel(ctx, eng, own); err != nil {
 			return &userError{err: err, code: exitCode(err),
@@ -323,7 +349,7 @@ func (a *app) checkModel(ctx context.Context, eng Engine, name string) (string, 
 	if !errors.Is(err, perdure.Invalid) {
 		return found, err
 	}
-	all, unread := eng.Connections().Providers(ctx)
+	all, unread := eng.Providers().List(ctx)
 	if unread != nil {
 		return "", err // it is still certain that the model cannot be called
 	}

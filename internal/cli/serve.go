@@ -10,28 +10,31 @@ import (
 	"strings"
 	"time"
 
+	"github.com/perdure/perdure/internal/cli/settings"
 	"github.com/perdure/perdure/internal/redact"
 )
 
 // ServeOptions configures a server.
 type ServeOptions struct {
-	Dir          string        // the data directory
-	Database     string        // as in Opening
-	Addr         string        // host:port
-	Expose       bool          // listening on an address that other machines can reach is intended
-	AllowShell   bool          // bash is required: Serve fails if it cannot run
-	Sandbox      Sandbox       // as in Opening
-	Disclosure   string        // generic, standard or detailed
-	Ask, Deny    []string      // as in Opening
-	MCP          []string      // tools for MCP clients on /mcp; *: all that need no capability; nil: /mcp is off
-	AskUntrusted bool          // after untrusted content, calls that reach beyond the session need approval
-	Secrets      SecretRules   // as in Opening
-	Retention    Retention     // likewise
-	URL          string        // public URL of the server; empty: the one it listens on
-	Rate         int           // requests per second of each token; 0: unlimited
-	Traces       string        // URL of the collector of spans (OTLP over HTTP); empty: no spans are sent
-	TraceContent bool          // spans contain prompts, answers, arguments and results
-	ModelOptions []string      // as in Opening
+	Dir          string      // the data directory
+	Database     string      // as in Opening
+	Addr         string      // host:port
+	Expose       bool        // listening on an address that other machines can reach is intended
+	AllowShell   bool        // bash is required: Serve fails if it cannot run
+	Sandbox      Sandbox     // as in Opening
+	Disclosure   string      // generic, standard or detailed
+	Ask, Deny    []string    // as in Opening
+	MCP          []string    // tools for MCP clients on /mcp; *: all that need no capability; nil: /mcp is off
+	AskUntrusted bool        // after untrusted content, calls that reach beyond the session need approval
+	Secrets      SecretRules // as in Opening
+	Retention    Retention   // likewise
+	URL          string      // public URL of the server; empty: the one it listens on
+	Rate         int         // requests per second of each token; 0: unlimited
+	Traces       string      // URL of the collector of spans (OTLP over HTTP); empty: no spans are sent
+	TraceContent bool        // spans contain prompts, answers, arguments and results
+	ModelOptions []string    // as in Opening
+	Model        string      // as in Opening
+	Utility      settings.Utility
 	StopTime     time.Duration // as in Opening
 	Log          *slog.Logger
 	SampleStores *redact.Set // as in Opening
@@ -51,6 +54,7 @@ type serveCommand struct {
 	Expose     bool   `help:"Allow an address that other machines can reach. Traffic is not encrypted: put a TLS proxy in front."`
 	AllowShell bool   `help:"Fail at the start if commands cannot be run under a supervisor."`
 	sandboxFlags
+	settings.Utility
 	Retention    string   `help:"Keep ended tasks for this long, for instance 30d or 720h; 0 keeps them forever. Default: 30d." placeholder:"DURATION" env:"PERDURE_TASKS_RETENTION"`
 	Disclosure   string   `help:"Detail of internal errors in responses: generic, standard or detailed." placeholder:"MODE" enum:"generic,standard,detailed" default:"standard"`
 	PublicURL    string   `name:"public-url" help:"Public URL of this server, for instance behind a proxy. Errors then contain the full URL of their documentation." placeholder:"URL" env:"PERDURE_PUBLIC_URL"`
@@ -61,6 +65,7 @@ type serveCommand struct {
 	secretFlags
 	OTLPEndpoint string   `name:"otlp-endpoint" help:"Send spans to this OpenTelemetry collector (OTLP over HTTP). Metrics are served on /metrics in any case." placeholder:"URL" env:"OTEL_EXPORTER_OTLP_ENDPOINT"`
 	TraceContent bool     `name:"trace-content" help:"Include prompts, answers, arguments and results in spans; known secrets are masked."`
+	Model        string   `help:"Model of sessions that name none. It comes before the default models of the store (see perdure model default)." placeholder:"MODEL"`
 	MCPTool      []string `name:"mcp-tool" help:"Offer this tool to MCP clients on /mcp; * offers all tools that need no capability. Repeatable." placeholder:"TOOL"`
 }
 
@@ -100,7 +105,7 @@ func (c *serveCommand) Run(ctx context.Context, a *app) error {
 		Addr: c.Addr, Expose: c.Expose,
 		AllowShell: c.AllowShell, Sandbox: sandbox, Disclosure: c.Disclosure,
 		Ask: c.Ask, Deny: c.Deny, MCP: c.MCPTool, AskUntrusted: c.AskUntrusted, Secrets: c.secrets(), Retention: a.retention(c.Retention),
-		Rate: c.Rate, URL: public, Log: a.log,
+		Rate: c.Rate, URL: public, Model: c.Model, Utility: c.Utility, Log: a.log,
 		Traces: c.OTLPEndpoint, TraceContent: c.TraceContent,
 		Ready: func(s ServerInfo) {
 			fmt.Fprintln(a.out, s.URL)

@@ -16,7 +16,7 @@ import (
 
 type sessionNew struct {
 	Agent        string        `help:"Create the session from this agent, by name or id." placeholder:"AGENT"`
-	Model        string        `help:"Model: openai:NAME, anthropic:NAME or scripted:FILE." placeholder:"MODEL"`
+	Model        string        `help:"Model: openai:NAME, anthropic:NAME, scripted:FILE, or PROVIDER/NAME for a stored provider. Default: the default model." placeholder:"MODEL"`
 	BaseURL      string        `name:"base-url" help:"Use this server instead of the provider's own." placeholder:"URL"`
 	Workspace    string        `help:"Folder for the files of the session. Default: files are stored in the data directory." placeholder:"DIR" type:"path"`
 	Capability   []string      `help:"Add a capability: session_storage, session_sql, session_resources, session_schedule or subagents. Repeatable." placeholder:"NAME"`

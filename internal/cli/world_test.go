@@ -67,6 +67,19 @@ func (s sceneSessions) ListWhere(context.Context, engine.SessionFilter) ([]engin
 	return s.sessions, s.err
 }
 
+// sceneProviders implements engine.Providers for scene: there are none, and no default model.
+type sceneProviders struct {
+	engine.Providers
+	*scene
+}
+
+// Providers implements engine.Engine.
+func (s *scene) Providers() engine.Providers { return sceneProviders{nil, s} }
+
+func (s sceneProviders) DefaultModel(context.Context) (engine.DefaultModel, error) {
+	return engine.DefaultModel{}, s.err
+}
+
 // sceneTools implements engine.Tools for scene.
 type sceneTools struct {
 	engine.Tools

@@ -99,10 +99,11 @@ func turnAttributes(s *perdure.Session, turn *perdure.Turn) []attribute.KeyValue
 
 // modelOf splits the name of a model into its provider and the provider's name for it.
 func modelOf(model string) (attribute.KeyValue, string) {
-	provider, name, ok := strings.Cut(model, ":")
-	if !ok {
+	i := strings.IndexAny(model, ":/")
+	if i < 0 {
 		return semconv.GenAIProviderNameKey.String("perdure"), model
 	}
+	provider, name := model[:i], model[i+1:]
 	name, _, _ = strings.Cut(name, "@http") // the server's address is not recorded
 	if provider == "scripted" {
 		name = name[strings.LastIndexAny(name, `/\`)+1:] // nor is the path of the script

@@ -585,6 +585,10 @@ func (x modelReaderWrapper) Default() (store.Model, bool, error) {
 	return call2(x.handle, "Models.Default", func() (store.Model, bool, error) { return x.in.Default() })
 }
 
+func (x modelReaderWrapper) DefaultName(org string) (string, bool, error) {
+	return call2(x.handle, "Models.DefaultName", func() (string, bool, error) { return x.in.DefaultName(org) })
+}
+
 // providerReaderWrapper is store.ProviderReader, with the faults of the plan.
 type providerReaderWrapper struct {
 	in     store.ProviderReader
@@ -1374,6 +1378,10 @@ func (x modelsWrapper) Remove(id perdure.ModelID) (bool, error) {
 
 func (x modelsWrapper) SetDefault(id perdure.ModelID) error {
 	return call0(x.handle, "Models.SetDefault", func() error { return x.in.SetDefault(id) })
+}
+
+func (x modelsWrapper) SetDefaultName(org string, name string) error {
+	return call0(x.handle, "Models.SetDefaultName", func() error { return x.in.SetDefaultName(org, name) })
 }
 
 // providersWrapper is store.Providers, with the faults of the plan.

@@ -27,7 +27,9 @@ type directory struct {
 // The keys of the defaults.
 const (
 	modelDefault    = "model"
-	providerDefault = "provider/" // followed by the kind
+	modelName       = "model name/"     // followed by the org
+	providerDefault = "provider/"       // followed by the kind
+	providerModel   = "provider model/" // followed by the id of the provider
 )
 
 func (v agentStore) Get(id perdure.AgentID) (agent.Agent, bool, error) {
@@ -136,6 +138,21 @@ func (v modelStore) Default() (store.Model, bool, error) {
 	return v.Directory().Models().Get(perdure.ModelID(id))
 }
 
+// DefaultName returns the name of the default model of an org.
+func (v modelStore) DefaultName(org string) (string, bool, error) {
+	name, found := v.defaults.get(modelName + org)
+	return name, found, nil
+}
+
+// SetDefaultName sets the name of the default model of an org.
+func (t modelStore) SetDefaultName(org, name string) error {
+	if err := store.CheckDefaultName(org, name); err != nil {
+		return fmt.Errorf("set the default model: %w", err)
+	}
+	t.setDefault(modelName+org, name)
+	return nil
+}
+
 func (t modelStore) Put(m store.Model) (store.Model, error) {
 	m, err := store.NextModel(t.Reader().Directory(), m, t.now)
 	if err == nil {
@@ -167,15 +184,23 @@ func (t modelStore) SetDefault(id perdure.ModelID) error {
 
 func (v providerStore) Get(id perdure.ProviderID) (store.Provider, bool, error) {
 	p, found := v.providers.get(string(id))
-	p.Sealed, p.Default = clone(p.Sealed), found && v.isDefault(providerDefault+p.Kind, string(id))
+	if found {
+		v.addDefaults(&p)
+	}
 	return p, found, nil
 }
 
 func (v providerStore) List() ([]store.Provider, error) {
 	return listed(v.providers, func(p *store.Provider) bool {
-		p.Sealed, p.Default = clone(p.Sealed), v.isDefault(providerDefault+p.Kind, string(p.ID))
+		v.addDefaults(p)
 		return true
 	}, func(p store.Provider) (time.Time, string) { return p.CreatedAt, string(p.ID) }), nil
+}
+
+// addDefaults adds what defaults has of a provider, and copies its key.
+func (v providerStore) addDefaults(p *store.Provider) {
+	p.Sealed, p.Default = clone(p.Sealed), v.isDefault(providerDefault+p.Kind, string(p.ID))
+	p.Model, _ = v.defaults.get(providerModel + string(p.ID))
 }
 
 func (v providerStore) Default(kind string) (store.Provider, bool, error) {
@@ -190,6 +215,7 @@ func (t providerStore) Put(p store.Provider) (store.Provider, error) {
 	}
 	p.Sealed = clone(p.Sealed)
 	t.providers = t.providers.put(string(p.ID), p)
+	t.setDefault(providerModel+string(p.ID), p.Model)
 	p, _, _ = t.Directory().Providers().Get(p.ID)
 	return p, nil
 }
@@ -207,6 +233,7 @@ func (t providerStore) Remove(id perdure.ProviderID) (bool, error) {
 	if there && t.isDefault(providerDefault+p.Kind, string(id)) {
 		t.defaults = t.defaults.remove(providerDefault + p.Kind)
 	}
+	t.setDefault(providerModel+string(id), "")
 	return there, nil
 }
 
@@ -258,6 +285,15 @@ func (t connectionStore) Remove(key store.ConnectionKey) (bool, error) {
 	there := t.connections.has(at)
 	t.connections = t.connections.remove(at)
 	return there, nil
+}
+
+// setDefault stores a text under a key; empty: nothing is stored there any more.
+func (t *tx) setDefault(key, text string) {
+	if text == "" {
+		t.defaults = t.defaults.remove(key)
+		return
+	}
+	t.defaults = t.defaults.put(key, text)
 }
 
 // isDefault reports whether an id is the default stored under key.

@@ -72,7 +72,9 @@ const (
 // The keys of the defaults.
 const (
 	modelDefault    = "model"
-	providerDefault = "provider/" // followed by the kind
+	modelName       = "model name/"     // followed by the org
+	providerDefault = "provider/"       // followed by the kind
+	providerModel   = "provider model/" // followed by the id of the provider
 )
 
 func (tx agentStore) Get(id perdure.AgentID) (agent.Agent, bool, error) {
@@ -196,6 +198,24 @@ func (tx modelStore) Default() (store.Model, bool, error) {
 	return tx.Directory().Models().Get(id)
 }
 
+// DefaultName returns the name of the default model of an org.
+func (tx modelStore) DefaultName(org string) (string, bool, error) {
+	found, there, err := readDirectory(tx.Tx, name[string], selectDefault, bytesOf(modelName+org))
+	if err != nil {
+		return "", false, fmt.Errorf("default model: %w", err)
+	}
+	return found, there, nil
+}
+
+// SetDefaultName sets the name of the default model of an org.
+func (tx modelStore) SetDefaultName(org, model string) error {
+	err := store.CheckDefaultName(org, model)
+	if err == nil {
+		err = tx.setDefault(modelName+org, model)
+	}
+	return wrap(err, "set the default model")
+}
+
 func (tx modelStore) Put(m store.Model) (store.Model, error) {
 	err := putDirectory(tx.Tx, m, store.NextModel, func(m store.Model) (int64, error) {
 		return tx.exec(putModel, m.ID, m.Provider, bytesOf(m.Name), bytesOf(m.Title), m.Version, micros(m.CreatedAt),
@@ -236,7 +256,7 @@ func (tx modelStore) SetDefault(id perdure.ModelID) error {
 func (tx providerStore) Get(id perdure.ProviderID) (store.Provider, bool, error) {
 	p, found, err := readDirectory(tx.Tx, scanProvider, selectProvider, id)
 	if err == nil && found {
-		p.Default, err = tx.isDefault(providerDefault+p.Kind, string(id))
+		err = tx.addDefaults(&p)
 	}
 	if err != nil {
 		return store.Provider{}, false, fmt.Errorf("provider %s: %w", id, err)
@@ -248,13 +268,21 @@ func (tx providerStore) List() ([]store.Provider, error) {
 	found, err := listDirectory(tx.Tx, scanProvider, listProviders)
 	for i := range found {
 		if err == nil {
-			found[i].Default, err = tx.isDefault(providerDefault+found[i].Kind, string(found[i].ID))
+			err = tx.addDefaults(&found[i])
 		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list providers: %w", err)
 	}
 	return byAge(found, func(p store.Provider) (time.Time, string) { return p.CreatedAt, string(p.ID) }), nil
+}
+
+// addDefaults adds what directory_default has of a provider.
+func (tx providerStore) addDefaults(p *store.Provider) (err error) {
+	if p.Default, err = tx.isDefault(providerDefault+p.Kind, string(p.ID)); err == nil {
+		p.Model, _, err = readDirectory(tx.Tx, name[string], selectDefault, bytesOf(providerModel+string(p.ID)))
+	}
+	return err
 }
 
 func (tx providerStore) Default(kind string) (store.Provider, bool, error) {
@@ -267,9 +295,13 @@ func (tx providerStore) Default(kind string) (store.Provider, bool, error) {
 
 func (tx providerStore) Put(p store.Provider) (store.Provider, error) {
 	err := putDirectory(tx.Tx, p, store.NextProvider, func(p store.Provider) (int64, error) {
-		return tx.exec(putProvider, p.ID, bytesOf(p.Kind), bytesOf(p.Name), bytesOf(p.BaseURL), bytesOf(p.Sealed),
+		n, err := tx.exec(putProvider, p.ID, bytesOf(p.Kind), bytesOf(p.Name), bytesOf(p.BaseURL), bytesOf(p.Sealed),
 			p.Version,
 			micros(p.CreatedAt), micros(p.UpdatedAt))
+		if err == nil && n > 0 {
+			err = tx.setDefault(providerModel+string(p.ID), p.Model)
+		}
+		return n, err
 	})
 	if err != nil {
 		return store.Provider{}, err
@@ -294,6 +326,9 @@ func (tx providerStore) Remove(id perdure.ProviderID) (bool, error) {
 	if err == nil && found {
 		if _, err = tx.exec(deleteProvider, id); err == nil {
 			_, err = tx.exec(deleteDefault, bytesOf(providerDefault+p.Kind), string(id))
+		}
+		if err == nil {
+			err = tx.setDefault(providerModel+string(id), "")
 		}
 	}
 	return wrapped(found, err, "remove provider %s", id)
@@ -350,6 +385,17 @@ func (tx connectionStore) Remove(key store.ConnectionKey) (bool, error) {
 		n, err = tx.exec(deleteConnection, key.Org, bytesOf(key.User), bytesOf(key.Provider))
 	}
 	return wrapped(n > 0, err, "remove connection to %q", key.Provider)
+}
+
+// setDefault stores a text under a key; empty: nothing is stored there any more.
+func (tx *Tx) setDefault(key, text string) error {
+	err := tx.lock(directoryLock, false)
+	if err == nil && text == "" {
+		_, err = tx.exec(deleteDefault, bytesOf(key), "")
+	} else if err == nil {
+		_, err = tx.exec(putDefault, bytesOf(key), text)
+	}
+	return err
 }
 
 // isDefault reports whether an id is the default for a key.

@@ -27,6 +27,7 @@ func directoryLaws() []law {
 		{"chain_is_root_first", harnessChain},
 		{"refuses_a_chain_that_has_no_end", harnessCircle},
 		{"has_one_default_model", defaultModel},
+		{"has_one_default_name_an_org", defaultName},
 		{"has_one_default_provider_a_kind", defaultProvider},
 		{"keeps_a_provider_that_models_stand_on", usedProvider},
 		{"connections_are_a_users_own", connectionsOfUsers},
@@ -52,7 +53,7 @@ func (s *subject) newShelf() shelf {
 	overlay.NetworkAccess = []perdure.NetworkList{{Allowed: []string{"a.test"}, Blocked: []string{"x.a.test"}}}
 	overlay.InitialFiles = []agent.File{{Path: "/a", Content: "bnVsAA==", Encoding: "base64", IsReadOnly: true}}
 	harness := agent.Harness{ID: mint[perdure.HarnessID](s), Name: "house", Overlay: overlay, Status: agent.Active}
-	provider := store.Provider{ID: mint[perdure.ProviderID](s), Kind: "openai", Name: "ours", BaseURL: "https://a.test", Sealed: []byte{0, 1, 255}}
+	provider := store.Provider{ID: mint[perdure.ProviderID](s), Kind: "openai", Name: "ours", BaseURL: "https://a.test", Sealed: []byte{0, 1, 255}, Model: "meta/llama:8b"}
 	return shelf{
 		Agent:    agent.Agent{ID: mint[perdure.AgentID](s), Name: "reader", Harness: harness.ID, Overlay: overlay, Status: agent.Active},
 		Harness:  harness,

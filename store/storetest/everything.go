@@ -27,6 +27,7 @@ type everything struct {
 	Partials   []store.Partial
 	Directory  []shelf
 	Default    store.Model
+	ModelName  string
 	Values     []store.Value
 	Images     []store.Image
 	Blob       bool
@@ -311,6 +312,7 @@ func (w things) touchDirectory(tx store.Tx) error {
 	_, gone := tx.Directory().Models().Remove(w.kept.Model.ID)
 	_, left := tx.Directory().Providers().Remove(w.kept.Provider.ID)
 	return errors.Join(removed, gone, left, tx.Directory().Models().SetDefault(w.freshKept.Model.ID),
+		tx.Directory().Models().SetDefaultName("org", "ollama/new"),
 		tx.Directory().Providers().SetDefault(w.freshKept.Provider.ID))
 }
 
@@ -334,6 +336,7 @@ func (w things) look(r store.Reader) (found everything, err error) {
 			return errors.Join(failed, err)
 		},
 		func() error { found.Default, _, err = r.Directory().Models().Default(); return err },
+		func() error { found.ModelName, _, err = r.Directory().Models().DefaultName("org"); return err },
 		func() error { found.Values, err = r.Values().List(w.session); return err },
 		func() error { found.Images, found.Blob, err = w.lookAtImages(r); return err },
 		func() error { found.Secrets, err = r.Secrets().List(store.SecretFilter{}); return err },

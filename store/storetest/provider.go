@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/store"
@@ -57,6 +58,51 @@ func defaultModel(s *subject) {
 		return s.InTx(s.ctx, func(tx store.Tx) error { return tx.Directory().Models().SetDefault(other.Model.ID) })
 	})
 	check(other.Model.ID)
+}
+
+func defaultName(s *subject) {
+	set := func(org, name string) {
+		s.Helper()
+		s.write(func(tx store.Tx) error { return tx.Directory().Models().SetDefaultName(org, name) })
+	}
+	check := func(org, want string) {
+		s.Helper()
+		s.read(func(r store.Reader) error {
+			name, found, err := r.Directory().Models().DefaultName(org)
+			s.same("default name of "+org, []any{name, found}, []any{want, want != ""})
+			return err
+		})
+	}
+	w := s.shelve(s.newShelf())
+	s.write(func(tx store.Tx) error { return tx.Directory().Models().SetDefault(w.Model.ID) })
+
+	check("", "")
+	set("", "ollama/llama3:8b")
+	set("acme", "gate:ü")
+	check("", "ollama/llama3:8b")
+	check("acme", "gate:ü")
+	check("other", "")
+	set("acme", "gate:b")
+	check("acme", "gate:b")
+	s.read(func(r store.Reader) error {
+		m, _, err := r.Directory().Models().Default()
+		s.same("default row", m.ID, w.Model.ID) // another default
+		return err
+	})
+	set("acme", "")
+	set("acme", "") // twice
+	check("acme", "")
+	check("", "ollama/llama3:8b")
+	for _, wrong := range [][2]string{{"", "a\x00b"}, {"", "a\xff"}, {"a\nb", "m"}, {strings.Repeat("o", 64), "m"}, {"", strings.Repeat("m", 1025)}} {
+		s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.Directory().Models().SetDefaultName(wrong[0], wrong[1]) })
+	}
+
+	p := w.Provider
+	p.Model = ""
+	s.write(func(tx store.Tx) (err error) { p, err = tx.Directory().Providers().Put(p); return err })
+	s.same("default model of a provider", p.Model, "")
+	p.Model = "a\nb"
+	s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.Directory().Providers().Put(p); return err })
 }
 
 func defaultProvider(s *subject) {

@@ -1,7 +1,7 @@
 // Package mcp implements the MCP commands of the command line: serve, proxy, test, config.
 //
-// It may import the root. The one thing to know: stdout belongs to the protocol while a command
-// serves on stdio; messages go to stderr.
+// It may import the root and internal/cli/settings. The one thing to know: stdout belongs to the
+// protocol while a command serves on stdio; messages go to stderr.
 package mcp
 
 import (
@@ -15,6 +15,7 @@ import (
 	"unicode"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/cli/settings"
 )
 
 // ServeOptions configures an MCP server on stdio.
@@ -22,7 +23,8 @@ type ServeOptions struct {
 	Dir, Database, Server string // as in cli.Opening
 	Tools                 []string
 	SoftBudget            time.Duration
-	ModelOptions          []string      // how models are asked
+	ModelOptions          []string // how models are asked
+	Utility               settings.Utility
 	StopTime              time.Duration // limit of the stop
 	// Secrets that commands may use, that the model may read, too, and that need an approval for
 	// both; as in cli.SecretRules.
@@ -126,6 +128,7 @@ type Commands struct {
 type Serve struct {
 	Tool       []string      `help:"Offer this tool; * offers all tools that need no capability. Repeatable." placeholder:"NAME" required:""`
 	SoftBudget time.Duration `help:"How long a client without task support waits for a call, at most 50s." placeholder:"DURATION" default:"50s"`
+	settings.Utility
 
 	UseSecret   []string `name:"use-secret" help:"Name of a secret that commands of its session may have in their environment; * is every secret. Repeatable." placeholder:"NAME"`
 	AllowSecret []string `name:"allow-secret" help:"Name of a secret that the client may read with secret_store, and commands may use; * is every secret. Repeatable." placeholder:"NAME"`
@@ -137,7 +140,7 @@ func (c *Serve) Run(ctx context.Context, d Console) error {
 	dir, database, server := d.Store()
 	in, out := d.Streams()
 	return d.MCP().Serve(ctx, ServeOptions{Dir: dir, Database: database, Server: server, Tools: c.Tool,
-		SoftBudget: c.SoftBudget, ModelOptions: d.ModelOptions(), StopTime: d.StopTime(),
+		SoftBudget: c.SoftBudget, ModelOptions: d.ModelOptions(), Utility: c.Utility, StopTime: d.StopTime(),
 		UseSecret: c.UseSecret, AllowSecret: c.AllowSecret, AskSecret: c.AskSecret, In: in, Out: out})
 }
 
