@@ -40,6 +40,9 @@ type Agent struct {
 	// AskUntrusted requires an approval for every call that reaches outside the session once the
 	// context holds untrusted content.
 	AskUntrusted bool `json:"ask_untrusted,omitempty"`
+	// Permissions are rules of this agent about what its calls may do. A policy of the engine, or a
+	// tool that requires approval, can be stricter, and then decides.
+	Permissions []PermissionRule `json:"permissions,omitempty"`
 	// SoftBudgetMS is for tools that do not set a soft budget. 0: the engine's default; -1: calls
 	// never detach.
 	SoftBudgetMS int64 `json:"soft_budget_ms,omitempty"`

@@ -348,7 +348,7 @@ func (t *Turn) requestCall(f ToolCallRequested, e Event) error {
 	if c == nil || c.Phase != CallPlanned && (f.Connection == "" || c.Phase != CallExecuting) {
 		return fmt.Errorf("%w: call %s cannot be answered by the client", Conflict, f.CallID)
 	}
-	c.Phase, c.StartedAt = CallAwaitingClient, e.At
+	c.Phase, c.StartedAt, c.Connection = CallAwaitingClient, e.At, f.Connection
 	return nil
 }
 

@@ -44,6 +44,37 @@ func (d Decision) Careful(other Decision) Decision {
 	return Undecided
 }
 
+// PermissionRule decides about permissions of one kind. An agent may have rules of its own, for
+// instance that its calls may use a secret.
+type PermissionRule struct {
+	Kind     string   `json:"kind"`     // as in Permission
+	Target   string   `json:"target"`   // as in Permission; * matches every target
+	Decision Decision `json:"decision"` // allow, ask or deny
+}
+
+// Check returns an Invalid error if the rule is wrong.
+func (r PermissionRule) Check() error {
+	switch {
+	case r.Kind == "" || r.Target == "":
+		return fmt.Errorf("%w permission: kind and target are required; * is any target", Invalid)
+	case r.Decision == Undecided || !r.Decision.Valid():
+		return fmt.Errorf("%w decision %.40q about %.80q: use allow, ask or deny", Invalid, string(r.Decision), r.Kind)
+	}
+	return nil
+}
+
+// Decide returns the most restrictive decision of the rules that match a permission; Undecided:
+// none matches.
+func (p Permission) Decide(rules []PermissionRule) Decision {
+	decision := Undecided
+	for _, r := range rules {
+		if r.Kind == p.Kind && (r.Target == p.Target || r.Target == "*") {
+			decision = decision.Careful(r.Decision)
+		}
+	}
+	return decision
+}
+
 // ApprovalState is the state of an approval.
 type ApprovalState string
 

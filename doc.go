@@ -40,7 +40,8 @@
 //   - task.go, taskupdate.go, taskfact.go, slot.go, resource.go: work that may outlive its turn,
 //     the slots that limit it, and what it leaves behind elsewhere
 //   - delivery.go: how a result reaches its session
-//   - approval.go, egress.go: what a person has to decide, and which URLs may be reached
+//   - approval.go, egress.go, websecret.go: what a person has to decide, which URLs may be reached,
+//     and which secrets may be sent there
 //   - schedule.go, schedulestep.go: work that starts at its time
 //   - subagent.go: sessions that work for other sessions
 //   - budget.go, pause.go: what stops a session, and how it continues

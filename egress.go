@@ -141,6 +141,9 @@ type WebRequest struct {
 	List     NetworkList   // of the session, merged
 	Signing  EgressSigning // whether the egress host signs the request; empty: no
 	MaxBytes int64         // of the response body; 0, or more than the guard's limit: that limit
+	// Secrets are inserted for their references in URL and Header. The guard sends each one
+	// to its hosts only, and refuses a request that would send it elsewhere.
+	Secrets []WebSecret
 
 	NoRedirects bool // a redirect is returned as the response
 }

@@ -204,7 +204,22 @@ func (a Agent) Child(wanted Agent) Agent {
 	child.Locale, child.Timezone = cmp.Or(wanted.Locale, a.Locale), cmp.Or(wanted.Timezone, a.Timezone)
 	child.Model = cmp.Or(wanted.Model, a.Model)
 	child.Network = a.Network.Narrow(wanted.Network)
+	child.Permissions = childRules(a.Permissions, wanted.Permissions)
 	return child
+}
+
+// childRules returns the rules of a subagent: it has the restrictions of both, and is allowed only
+// what both are allowed.
+func childRules(own, wanted []PermissionRule) []PermissionRule {
+	rules := slices.DeleteFunc(slices.Clone(wanted), func(r PermissionRule) bool {
+		return r.Decision == Allow && !slices.Contains(own, r)
+	})
+	for _, r := range own {
+		if r.Decision != Allow && !slices.Contains(rules, r) {
+			rules = append(rules, r)
+		}
+	}
+	return rules
 }
 
 // lowerLimit returns the lower of two limits; 0 is no limit.

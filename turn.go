@@ -74,12 +74,15 @@ const (
 // TurnCall is a call of an act step.
 type TurnCall struct {
 	PlannedCall
-	Args                json.RawMessage `json:"args"`
-	Phase               CallPhase       `json:"phase"`
-	Result              *ToolResult     `json:"result,omitempty"`
-	Approval            ApprovalID      `json:"approval_id,omitempty"` // the latest one
-	ApprovedPermissions []Permission    `json:"granted,omitempty"`     // approved together with replaced arguments
-	StartedAt           time.Time       `json:"started_at,omitzero"`   // of execution, or of the wait for the client
+	Args     json.RawMessage `json:"args"`
+	Phase    CallPhase       `json:"phase"`
+	Result   *ToolResult     `json:"result,omitempty"`
+	Approval ApprovalID      `json:"approval_id,omitempty"` // the latest one
+	// Connection is the provider to which the session's user has to connect before the call can be
+	// answered; empty: the call does not wait for a connection.
+	Connection          string       `json:"connection_required,omitempty"`
+	ApprovedPermissions []Permission `json:"granted,omitempty"`   // approved together with replaced arguments
+	StartedAt           time.Time    `json:"started_at,omitzero"` // of execution, or of the wait for the client
 }
 
 // call returns the call of the step with this id, or nil.

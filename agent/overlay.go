@@ -38,15 +38,21 @@ type Overlay struct {
 	ParallelToolCalls *bool           `json:"parallel_tool_calls,omitempty"` // nil: as above; false: one after another
 	Background        *bool           `json:"background,omitempty"`          // nil: as above; false: no such tools
 	// SoftBudgetMS is for tools that do not set a soft budget. 0: as above; -1: calls never detach.
-	SoftBudgetMS int64                `json:"soft_budget_ms,omitempty"`
-	Limits       Limits               `json:"limits,omitzero"`
-	Approvals    Approvals            `json:"approvals,omitzero"`
-	Summarise    *bool                `json:"summarise,omitempty"` // nil: as above
-	Recovery     perdure.RecoveryMode `json:"recovery,omitempty"`  // empty: as above
-	DryRun       bool                 `json:"dry_run,omitempty"`   // true in any layer: true
-	Locale       string               `json:"locale,omitempty"`    // BCP 47; empty: as above
-	Timezone     string               `json:"timezone,omitempty"`  // IANA; empty: as above
-	Metadata     map[string]string    `json:"metadata,omitempty"`  // of the host, merged by key
+	SoftBudgetMS int64     `json:"soft_budget_ms,omitempty"`
+	Limits       Limits    `json:"limits,omitzero"`
+	Approvals    Approvals `json:"approvals,omitzero"`
+	// Permissions are rules that are added to those above; of several that match, the most
+	// restrictive decides.
+	Permissions []perdure.PermissionRule `json:"permissions,omitempty"`
+	// AwaitConnections pauses a call that needs an account which is not connected, until it is;
+	// nil: as above.
+	AwaitConnections *bool                `json:"await_connections,omitempty"`
+	Summarise        *bool                `json:"summarise,omitempty"` // nil: as above
+	Recovery         perdure.RecoveryMode `json:"recovery,omitempty"`  // empty: as above
+	DryRun           bool                 `json:"dry_run,omitempty"`   // true in any layer: true
+	Locale           string               `json:"locale,omitempty"`    // BCP 47; empty: as above
+	Timezone         string               `json:"timezone,omitempty"`  // IANA; empty: as above
+	Metadata         map[string]string    `json:"metadata,omitempty"`  // of the host, merged by key
 }
 
 // File is a file that exists when a session starts.
@@ -116,6 +122,8 @@ func (o Overlay) with(child Overlay) Overlay {
 	o.SoftBudgetMS = childOr(child.SoftBudgetMS, o.SoftBudgetMS)
 	o.Limits = o.Limits.with(child.Limits)
 	o.Approvals = Approvals{AskEffects: copyFlag(o.Approvals.AskEffects, child.Approvals.AskEffects), Hard: o.Approvals.Hard || child.Approvals.Hard, AskUntrusted: o.Approvals.AskUntrusted || child.Approvals.AskUntrusted}
+	o.Permissions = mergeByKey(o.Permissions, child.Permissions, func(r perdure.PermissionRule) perdure.PermissionRule { return r })
+	o.AwaitConnections = copyFlag(o.AwaitConnections, child.AwaitConnections)
 	o.Summarise = copyFlag(o.Summarise, child.Summarise)
 	o.Recovery = childOr(child.Recovery, o.Recovery)
 	o.DryRun = o.DryRun || child.DryRun
@@ -170,7 +178,7 @@ func (l Limit) check(name string) error {
 }
 
 // mergeByKey appends the child's items. An item replaces an earlier one with the same key.
-func mergeByKey[T any](above, child []T, key func(T) string) []T {
+func mergeByKey[T any, K comparable](above, child []T, key func(T) K) []T {
 	above = slices.Clone(above)
 	for _, item := range child {
 		same := func(other T) bool { return key(other) == key(item) }

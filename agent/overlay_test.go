@@ -34,6 +34,9 @@ func anyOverlay() *rapid.Generator[agent.Overlay] {
 			DefaultModel:  perdure.ModelID(word("model", "model_"+strings.Repeat("1", 32), "model_"+strings.Repeat("2", 32))),
 			MaxIterations: limit("iterations"), ParallelToolCalls: flag("parallel"), Background: flag("background"),
 			SoftBudgetMS: rapid.SampledFrom([]int64{0, -1, 5}).Draw(t, "soft"),
+			Permissions: rapid.SliceOfN(rapid.SampledFrom([]perdure.PermissionRule{
+				{Kind: "secret.use", Target: "A", Decision: perdure.Allow}, {Kind: "secret.use", Target: "A", Decision: perdure.Deny}, {Kind: "tool", Target: "*", Decision: perdure.Ask},
+			}), 0, 3).Draw(t, "permissions"),
 			Limits: agent.Limits{
 				ContextTokens: limit("tokens"), ParallelCalls: limit("calls"), Continuations: limit("continuations"), SealAfter: limit("seal"),
 				AgentLimits: perdure.AgentLimits{
@@ -41,7 +44,7 @@ func anyOverlay() *rapid.Generator[agent.Overlay] {
 					SoftBudgetsMS:   rapid.MapOfN(rapid.SampledFrom([]string{"x", "y"}), rapid.SampledFrom([]int64{1, 7}), 0, 2).Draw(t, "budgets"),
 				},
 			},
-			Approvals: agent.Approvals{AskEffects: flag("ask"), Hard: rapid.Bool().Draw(t, "ask hard")}, Summarise: flag("summarise"),
+			Approvals: agent.Approvals{AskEffects: flag("ask"), Hard: rapid.Bool().Draw(t, "ask hard")}, Summarise: flag("summarise"), AwaitConnections: flag("await"),
 			Recovery: perdure.RecoveryMode(word("recovery", "continue", "finalize")), DryRun: rapid.Bool().Draw(t, "dry"),
 			Locale: word("locale", "de", "en"), Timezone: word("zone", "UTC", "Europe/Berlin"),
 			Metadata: rapid.MapOfN(rapid.SampledFrom([]string{"k", "l"}), rapid.SampledFrom([]string{"1", "2"}), 0, 2).Draw(t, "metadata"),

@@ -69,6 +69,12 @@ func (o Overlay) Check() error {
 		_, err := perdure.ParseID[perdure.ModelID](string(o.DefaultModel))
 		wrong.add("default_model_id", err)
 	}
+	if len(o.Permissions) > maxNames {
+		wrong.add("permissions", fmt.Errorf("%w permissions: there are %d, at most %d are allowed", perdure.Invalid, len(o.Permissions), maxNames))
+	}
+	for i, r := range o.Permissions {
+		wrong.add(fmt.Sprintf("permissions/%d", i), r.Check())
+	}
 	if o.SoftBudgetMS < -1 {
 		wrong.add("soft_budget_ms", fmt.Errorf("%w soft_budget_ms %d: use a number of milliseconds, or -1 for never",
 			perdure.Invalid, o.SoftBudgetMS))
@@ -141,8 +147,9 @@ func Resolve(o Overlay) (perdure.Agent, error) {
 		Limits:           o.Limits.AgentLimits,
 		SerialCalls:      o.ParallelToolCalls != nil && !*o.ParallelToolCalls, DisableBackground: o.Background != nil && !*o.Background,
 		AskEffects:   o.Approvals.Hard || o.Approvals.AskEffects != nil && *o.Approvals.AskEffects,
-		AskUntrusted: o.Approvals.AskUntrusted,
-		Summarise:    o.Summarise != nil && *o.Summarise, Recovery: o.Recovery, SoftBudgetMS: o.SoftBudgetMS, DryRun: o.DryRun,
+		AskUntrusted: o.Approvals.AskUntrusted, Permissions: o.Permissions,
+		ClientConnections: o.AwaitConnections != nil && *o.AwaitConnections,
+		Summarise:         o.Summarise != nil && *o.Summarise, Recovery: o.Recovery, SoftBudgetMS: o.SoftBudgetMS, DryRun: o.DryRun,
 		Locale: o.Locale, Timezone: o.Timezone, Metadata: o.Metadata,
 	}
 	switch {

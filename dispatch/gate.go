@@ -24,7 +24,9 @@ type Gate struct {
 	Hooks       []tool.Hook
 	HookTimeout time.Duration // time that all hooks together have for one result; 0: DefaultGrace
 	Permit      tool.Permit   // nil: only the tools' own policies apply
-	Log         *slog.Logger  // of checks that fail or panic; nil: discarded
+	// Rules of the agent that makes the call. Of them and Permit, the more restrictive decides.
+	Rules []perdure.PermissionRule
+	Log   *slog.Logger // of checks that fail or panic; nil: discarded
 }
 
 // RequiredPermission is a permission that a call needs in addition to those of its tool and the
@@ -106,16 +108,23 @@ func (g Gate) requiredPermissions(t tool.Tool, call tool.Call, deferred []perdur
 	return append(wishes, more...), nil
 }
 
-// Decide asks the policy about one permission. The error is the policy's own or reports its panic.
+// Decide asks the policy and the rules about one permission. The error is the policy's own or
+// reports its panic.
 func (g Gate) Decide(ctx context.Context, call tool.Call, p perdure.Permission) (d perdure.Decision, why string, err error) {
-	if g.Permit == nil {
-		return perdure.Undecided, "", nil
+	ruled := p.Decide(g.Rules)
+	if g.Permit != nil {
+		err = g.callHost("permit", func() (err error) {
+			d, why, err = g.Permit(ctx, call, p)
+			return err
+		})
+		if err != nil || !d.Valid() || d == perdure.Deny {
+			return d, why, err
+		}
 	}
-	err = g.callHost("permit", func() (err error) {
-		d, why, err = g.Permit(ctx, call, p)
-		return err
-	})
-	return d, why, err
+	if ruled == perdure.Deny {
+		why = "the permissions of the agent do not allow it"
+	}
+	return d.Careful(ruled), why, nil
 }
 
 // before runs the hooks until none of them changes the arguments, and validates these after each

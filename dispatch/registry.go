@@ -120,7 +120,7 @@ func (g Gate) admit(ctx context.Context, tools *tool.Registry, t tool.Tool, call
 		}
 	}
 	for _, p := range granted {
-		if p.Kind == tool.ReadSecret {
+		if tool.MustBeGranted(p) {
 			call.Granted = append(call.Granted, p)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -19,7 +20,10 @@ import (
 	"github.com/perdure/perdure/agent"
 	"github.com/perdure/perdure/internal/chaos"
 	"github.com/perdure/perdure/internal/cli"
+	"github.com/perdure/perdure/internal/connection"
 	"github.com/perdure/perdure/model/scripted"
+	"github.com/perdure/perdure/tool"
+	"github.com/perdure/perdure/tool/web"
 )
 
 // readers read blocks of JSON and YAML as the program does, by the page that they stand on.
@@ -30,11 +34,37 @@ func readers(t *testing.T) map[string]func(text string) error {
 		"docs/how-to/subagents.md":         script,
 		"docs/reference/configuration.md":  func(text string) error { return checkConfig(t, text) },
 		"docs/reference/cli.md":            func(text string) error { return checkConfig(t, text) },
+		"docs/how-to/connect-accounts.md":  readsCredentials,
 		"docs/how-to/open-one-host.md":     func(text string) error { return fromYAML(text, &agent.Overlay{}) },
 		"docs/how-to/chaos.md":             func(text string) error { return perdure.DecodeJSON([]byte(text), &chaos.Line{}) },
 		"docs/reference/images.md":         func(text string) error { return perdure.DecodeJSON([]byte(text), &perdure.Part{}) },
 		"docs/how-to/operate.md":           func(text string) error { return knowsMetrics(t, text) },
 	}
+}
+
+// readsCredentials reads an oauth.json, the arguments of web_fetch, or an agent with permissions.
+func readsCredentials(text string) error {
+	var providers connection.Providers
+	asProviders := perdure.DecodeJSON([]byte(text), &providers)
+	if asProviders == nil {
+		return providers.Check()
+	}
+	var asCall error
+	if fault := tool.NewRegistry(web.WebFetch()).Validate("web_fetch", json.RawMessage(text)); fault != nil {
+		asCall = errors.New(fault.Text)
+	}
+	var named struct {
+		Name          string `json:"name"`
+		agent.Overlay `yaml:",inline"`
+	}
+	asAgent := fromYAML(text, &named)
+	if asAgent == nil {
+		asAgent = named.Check()
+	}
+	if asCall == nil || asAgent == nil {
+		return nil
+	}
+	return errors.Join(asProviders, asCall, asAgent)
 }
 
 // elsewhere are pages whose blocks another test reads as the program does: what a server is sent,

@@ -159,6 +159,16 @@ func (e *ToolError) Error() string { return e.Text }
 // name).
 func Errorf(format string, args ...any) error { return &ToolError{Text: fmt.Sprintf(format, args...)} }
 
+// NotConnected is the error of work that needs a connection which the session's user does not have,
+// or which has expired. It becomes the result of [Connect].
+type NotConnected struct{ Provider string }
+
+// Error names the provider.
+func (e *NotConnected) Error() string { return fmt.Sprintf("no connection to %.40q", e.Provider) }
+
+// Is reports whether target is NotFound.
+func (e *NotConnected) Is(target error) bool { return target == perdure.NotFound }
+
 // FromError converts the error of a typed tool into a result. A ToolError or FileError keeps its
 // text; any other error is internal.
 func FromError(err error) Result {
@@ -169,6 +179,10 @@ func FromError(err error) Result {
 	var fileErr *FileError
 	if errors.As(err, &fileErr) {
 		return Error(fileErr.Text)
+	}
+	var connection *NotConnected
+	if errors.As(err, &connection) {
+		return Connect(connection.Provider)
 	}
 	return Internal(err)
 }

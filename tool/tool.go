@@ -133,8 +133,8 @@ type Call struct {
 	Deadline  time.Time           // zero: none
 	For       *Caller             // for whom it is made; nil: see [Call.Caller]
 
-	// Granted has the permissions that a policy or a person explicitly allowed. Only permissions of
-	// the kind [ReadSecret] are listed.
+	// Granted has the permissions that a policy or a person explicitly allowed. Only permissions
+	// for which [MustBeGranted] holds are listed.
 	Granted []perdure.Permission
 }
 
@@ -146,6 +146,14 @@ const ReadUntrusted = "untrusted"
 // ReadSecret is the kind of the permission to show the value of a secret to the model; its target
 // is the name of the secret. It must be allowed explicitly.
 const ReadSecret = "secret.read"
+
+// UseSecret is the kind of the permission to put a secret into the environment of a command; its
+// target is the name of the secret. It must be allowed explicitly.
+const UseSecret = "secret.use"
+
+// MustBeGranted reports whether a permission is missing unless a policy or a person allowed it
+// explicitly. Other permissions are granted unless a policy says otherwise.
+func MustBeGranted(p perdure.Permission) bool { return p.Kind == ReadSecret || p.Kind == UseSecret }
 
 // Tool is something that a model can call.
 type Tool interface {

@@ -121,8 +121,9 @@ func (c *connections) show(name string, of mcpServer) engine.Connection {
 }
 
 // configured returns what callers may see of the configuration of this process.
-func (e *localEngine) configured(defaultModel string) local.Providers {
+func (e *localEngine) configured(defaultModel string, oauth func() (local.OAuthProviders, error)) local.Providers {
 	return local.Providers{
+		OAuth:        oauth,
 		DefaultModel: defaultModel, CheckModel: e.models.check, ByProvider: true,
 		Agents: func() (map[string]local.ConfiguredAgent, error) {
 			home, err := e.connections.home()

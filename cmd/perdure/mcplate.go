@@ -236,13 +236,16 @@ func (l *lateServer) made(said mcpProbe) (*mcptool.Server, error) {
 	if l.server != nil {
 		return l.server.WithDefinitions(said.Tools)
 	}
+	secrets := &headerSecrets{of: l.of}
 	return mcptool.NewServer(mcptool.ServerConfig{
-		Name: l.name, Definitions: said.Tools, Shared: l.of.Shared, Classes: l.of.Classes, Only: l.of.Tools,
+		BeforeCall: secrets.open,
+		Name:       l.name, Definitions: said.Tools, Shared: l.of.Shared, Classes: l.of.Classes, Only: l.of.Tools,
 		Agents: l.of.Agents, SoftBudget: time.Duration(l.of.SoftBudget), SoftBudgets: l.of.softBudgets(),
 		Handles: handlesIn(l.s.st), Log: l.s.log,
 		Open: func(ctx context.Context, session perdure.SessionID) (*mcptool.Client, error) {
 			cfg := mcptool.Config{Name: l.name, Era: l.knownEra(), OnVersion: l.learn, OnToolsChanged: l.outdate}
-			return l.s.opening(ctx, l.of, cfg, l.name+"\x00"+string(session))
+			return l.s.opening(ctx, l.of, cfg, l.name+"\x00"+string(session),
+				func() []perdure.WebSecret { return secrets.valuesOf(session) })
 		},
 	})
 }

@@ -163,6 +163,9 @@ func (m mcpServer) check(name string) error {
 			return fmt.Errorf("%w class %q of %s: a tool whose calls are paid is at_most_once", perdure.Invalid, class, name)
 		}
 	}
+	if m.Shared && len(m.secretRefs()) > 0 {
+		return fmt.Errorf("%w headers: a server that all sessions share cannot have the secrets or connections of one of them; remove shared", perdure.Invalid)
+	}
 	return nil
 }
 
@@ -217,7 +220,7 @@ func (s *mcpServers) lastReport(name string) (said mcpProbe, ok bool) {
 func (s *mcpServers) probe(ctx context.Context, name string, of mcpServer, era string) (mcpProbe, error) {
 	said := mcpProbe{Of: of.digest(), At: time.Now().UTC(), ProtocolVersion: era}
 	client, err := s.opening(ctx, of, mcptool.Config{Name: name, Era: era, OnVersion: func(era string) { said.ProtocolVersion = era }},
-		"probe\x00"+name)
+		"probe\x00"+name, nil)
 	if err != nil {
 		return said, err
 	}
@@ -245,16 +248,17 @@ func (s *mcpServers) stale(name string) {
 	}
 }
 
-// opening opens a connection for the user that whose identifies.
+// opening opens a connection for the user that whose identifies. secrets returns what requests
+// insert into the headers of the server; nil: nothing is inserted.
 func (s *mcpServers) opening(ctx context.Context, of mcpServer, cfg mcptool.Config,
-	whose string) (client *mcptool.Client, err error) {
+	whose string, secrets func() []perdure.WebSecret) (client *mcptool.Client, err error) {
 	cfg.Version, cfg.Log, cfg.Startup = version().Version, s.log, of.startup()
 	if s.st != nil {
 		cfg.Handles = handlesIn(s.st)
 	}
 	if of.URL != "" {
 		cfg.URL = of.URL
-		if cfg.HTTP, err = of.transport(); err != nil {
+		if cfg.HTTP, err = of.transport(secrets); err != nil {
 			return nil, err
 		}
 		return mcptool.Open(ctx, cfg)
@@ -283,7 +287,7 @@ func (m mcpServer) digest() string {
 }
 
 // transport returns the HTTP client of a server, with its headers.
-func (m mcpServer) transport() (*http.Client, error) {
+func (m mcpServer) transport(secrets func() []perdure.WebSecret) (*http.Client, error) {
 	client, err := egress.ForURL(m.URL)
 	if err != nil || len(m.Headers) == 0 {
 		return client, err
@@ -292,26 +296,8 @@ func (m mcpServer) transport() (*http.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	client.Transport = withHeaders{client.Transport, to.Host, m.Headers}
+	client.Transport = withHeaders{client.Transport, to.Host, m.Headers, secrets}
 	return client, nil
-}
-
-// withHeaders adds the headers of a server to requests to that server only.
-type withHeaders struct {
-	next    http.RoundTripper
-	host    string
-	headers map[string]string
-}
-
-func (w withHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Host != w.host {
-		return w.next.RoundTrip(r)
-	}
-	sent := r.Clone(r.Context())
-	for name, value := range w.headers {
-		sent.Header.Set(name, os.ExpandEnv(value))
-	}
-	return w.next.RoundTrip(sent)
 }
 
 // handlesIn stores the handles of remote tasks in a store.

@@ -50,8 +50,8 @@ func open(ctx context.Context, o cli.OpenOptions) (cli.Engine, error) {
 			err = fmt.Errorf("%w: another process does the work and applies its own limits: give %s to that process, or wait until it has ended", perdure.Conflict, o.TypedLimit)
 			return nil, errors.Join(err, far.Close())
 		}
-		if err == nil && (len(o.Ask)+len(o.Deny) > 0 || o.AskUntrusted) {
-			err = fmt.Errorf("%w: another process does the work and applies its own rules: give --ask, --deny and --ask-untrusted to that process, or wait until it has ended", perdure.Conflict)
+		if err == nil && (len(o.Ask)+len(o.Deny) > 0 || o.AskUntrusted || !o.Secrets.IsZero()) {
+			err = fmt.Errorf("%w: another process does the work and applies its own rules: give --ask, --deny, --ask-untrusted and the flags for secrets to that process, or wait until it has ended", perdure.Conflict)
 			return nil, errors.Join(err, far.Close())
 		}
 		return far, err
@@ -146,7 +146,7 @@ func newEngine(ctx context.Context, o cli.OpenOptions, st store.Store, told obse
 		Timing:   local.Timing{Retention: cmp.Or(time.Duration(o.Retention), -1), Drain: times.settle, Return: times.end},
 		Storage:  data, Billing: local.Billing{Prices: &prices}, Log: o.Log,
 		Payments:  payments,
-		Telemetry: told.engine, Catalogue: local.Catalogue{Providers: e.configured(general)}, Utility: utility,
+		Telemetry: told.engine, Catalogue: local.Catalogue{Providers: e.configured(general, oauthProviders(o.Dir, o.Known))}, Utility: utility,
 		Webhooks: local.Webhooks{Egress: out, Show: shown(o.Disclosure)},
 	}
 	if e.Engine, err = e.openLimited(ctx, o.Limits); err != nil {
@@ -217,11 +217,13 @@ func policyFor(o cli.OpenOptions, tools *tool.Registry) (tool.Permit, error) {
 			return nil, fmt.Errorf("%w rule: unknown tool %q; perdure tool list shows all tools", perdure.Invalid, name)
 		}
 	}
-	if len(o.Ask)+len(o.Deny) == 0 && !o.AskUntrusted {
+	if len(o.Ask)+len(o.Deny) == 0 && !o.AskUntrusted && o.Secrets.IsZero() {
 		return nil, nil
 	}
 	return func(_ context.Context, _ tool.Call, p perdure.Permission) (perdure.Decision, string, error) {
 		switch {
+		case tool.MustBeGranted(p):
+			return secretDecision(o.Secrets, p), "", nil
 		case p.Kind == tool.ReadUntrusted && o.AskUntrusted:
 			return perdure.Ask, "", nil
 		case p.Kind != "tool":
@@ -232,6 +234,18 @@ func policyFor(o cli.OpenOptions, tools *tool.Registry) (tool.Permit, error) {
 		}
 		return perdure.Undecided, "", nil
 	}, nil
+}
+
+// secretDecision returns what the operator's flags say about the use of a secret.
+func secretDecision(rules cli.SecretRules, p perdure.Permission) perdure.Decision {
+	names := func(list []string) bool { return slices.Contains(list, p.Target) || slices.Contains(list, "*") }
+	switch {
+	case names(rules.Ask):
+		return perdure.Ask
+	case names(rules.Allow), p.Kind == tool.UseSecret && names(rules.Use):
+		return perdure.Allow
+	}
+	return perdure.Undecided
 }
 
 // closeOpened closes what newEngine has opened before it failed.

@@ -64,8 +64,8 @@ func (r *reader) Connections() engine.Connections {
 	return readerConnections{r.remoteEngine.Connections(), nounOf(r, engine.Engine.Connections)}
 }
 
-func (r readerConnections) List(ctx context.Context) ([]engine.Connection, error) {
-	return ask0(ctx, r.readerNoun, engine.Connections.List)
+func (r readerConnections) List(ctx context.Context, user string) ([]engine.Connection, error) {
+	return ask1(ctx, r.readerNoun, engine.Connections.List, user)
 }
 
 // Test implements engine.Connections. Unlike other reads it has no time limit with the

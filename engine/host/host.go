@@ -21,6 +21,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dispatch"
 	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/connection"
 	"github.com/perdure/perdure/internal/effect"
 	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/effect/taskrun"
@@ -87,6 +88,9 @@ type Host struct {
 	bulks      bulks
 	timekeeper *Timekeeper
 
+	connections *connection.Connections
+	awaited     awaitedCalls
+
 	// createMu is held while a session is created whose databases are written before the session.
 	createMu sync.Mutex
 }
@@ -130,6 +134,7 @@ func New(ctx context.Context, cfg Config, worker perdure.WorkerID, s Scheduler) 
 		return nil, err
 	}
 	e.webhooks = e.newSender(cfg)
+	e.connections = e.newConnections(cfg)
 	if e.cfg.Ports.Open == nil {
 		e.cfg.Ports.Open = sessionport.New(e.ports(cfg))
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/agent"
 	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/connection"
 	"github.com/perdure/perdure/store"
 )
 
@@ -28,7 +29,15 @@ type Providers struct {
 	// ByProvider says that Config.Model finds a model by its provider, as package provider does:
 	// the name of a stored model then begins with that of its provider.
 	ByProvider bool
+	// OAuth returns the services at which users authorize their connections. nil: there are none.
+	OAuth func() (OAuthProviders, error)
 }
+
+// OAuthProviders are the services at which users authorize their connections by OAuth 2.0.
+type OAuthProviders = connection.Providers
+
+// OAuthProvider is a service at which users authorize.
+type OAuthProvider = connection.Provider
 
 // Connections lists the servers whose tools agents may use, and connects to them. It is safe for
 // concurrent use.
@@ -125,19 +134,4 @@ func (e hostAgents) Effective(ctx context.Context, id string) (engine.EffectiveA
 		effective.Files = append(effective.Files, f.Path)
 	}
 	return effective, nil
-}
-
-func (e hostConnections) List(ctx context.Context) ([]engine.Connection, error) {
-	if e.cfg.Catalogue.Providers.Connections == nil {
-		return nil, nil
-	}
-	return e.cfg.Catalogue.Providers.Connections.List(ctx)
-}
-
-// Test connects to a server again.
-func (e hostConnections) Test(ctx context.Context, name string) (engine.Connection, error) {
-	if e.cfg.Catalogue.Providers.Connections == nil {
-		return engine.Connection{}, fmt.Errorf("connection %.80q: %w", name, perdure.NotFound)
-	}
-	return e.cfg.Catalogue.Providers.Connections.Test(ctx, name)
 }

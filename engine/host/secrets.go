@@ -20,6 +20,6 @@ func (e *Host) ports(cfg Config) sessionport.Config {
 		Store: cfg.Store, Blobs: cfg.Storage.Blobs, SQL: cfg.Storage.SQL, NextRequest: e.nextModelRequest, Log: cfg.Log,
 		Keys: cfg.Storage.Secrets.Keys, NoKeysReason: cfg.Storage.Secrets.NoKeys, LogMask: cfg.Storage.Secrets.Known,
 		Utility:  sessionport.Utility{Model: cfg.Utility.Model, Name: cfg.Utility.Name, MaxTokens: cfg.Utility.MaxTokens},
-		Payments: e.paymentPort(), Meter: e.meter,
+		Payments: e.paymentPort(), Meter: e.meter, FreshToken: e.freshToken,
 	}
 }

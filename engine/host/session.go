@@ -32,6 +32,11 @@ func (e hostSessions) startPlain(ctx context.Context, id perdure.SessionID, agen
 	if err := agent.Limits.Check(); err != nil {
 		return err
 	}
+	for _, r := range agent.Permissions {
+		if err := r.Check(); err != nil {
+			return err
+		}
+	}
 	agent.CreateDigest = ""
 	activates := func(c tool.Capability) bool { return c.Activate != nil }
 	gets := len(agent.Capabilities) > 0 || slices.ContainsFunc(e.cfg.Catalogue.Capabilities, activates)

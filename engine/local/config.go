@@ -31,6 +31,8 @@ type (
 	Providers       = host.Providers       // parts of the configuration that callers can read, and models
 	ConfiguredAgent = host.ConfiguredAgent // an agent from the program's configuration
 	Connections     = host.Connections     // the servers whose tools agents may use
+	OAuthProviders  = host.OAuthProviders  // the services at which users authorize their connections
+	OAuthProvider   = host.OAuthProvider   // one of them
 	Cleanup         = host.Cleanup         // removes leased resources
 	Timekeeping     = host.Timekeeping     // how schedules fire
 	Telemetry       = host.Telemetry       // exports traces and metrics

@@ -289,6 +289,7 @@ func (e *Engine) loop(ctx context.Context) error {
 // orphan scans run less often.
 func (e *Engine) onHeartbeat(ctx context.Context) error {
 	e.host.ResumeHalted(ctx)
+	e.host.ResumeConnected(ctx)
 	if e.cfg.Workers.Shared {
 		_, err := e.host.StartQueued(ctx)
 		return errors.Join(err, e.host.ExpireApprovals(ctx))

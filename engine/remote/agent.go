@@ -169,15 +169,3 @@ func (e *Engine) named(ctx context.Context, r request, name string, into any) er
 	_, err := e.call(ctx, r, into)
 	return err
 }
-
-// List lists the MCP servers whose tools agents may use.
-func (e engineConnections) List(ctx context.Context) ([]engine.Connection, error) {
-	return list[engine.Connection](ctx, e.Engine, request{what: "connections", path: "/v1/connections"}, 0)
-}
-
-// Test connects to a server again. It waits until the server answers or ctx ends.
-func (e engineConnections) Test(ctx context.Context, name string) (c engine.Connection, err error) {
-	return c, e.named(ctx, request{
-		what: "test connection", path: "/v1/connections/", suffix: "/test", body: struct{}{}, noTimeout: true,
-	}, name, &c)
-}

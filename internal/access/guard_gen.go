@@ -551,23 +551,6 @@ func (g guardedHarnesses) Delete(ctx context.Context, id string, version int64) 
 // Connections implements engine.Engine.
 func (g *Guard) Connections() engine.Connections { return guardedConnections{g} }
 
-// List implements engine.Connections.
-func (g guardedConnections) List(ctx context.Context) (result []engine.Connection, err error) {
-	ctx, own, err := g.inDefaultOrg(ctx, Read)
-	if err != nil || !own {
-		return result, err
-	}
-	return g.inner.Connections().List(ctx)
-}
-
-// Test implements engine.Connections.
-func (g guardedConnections) Test(ctx context.Context, name string) (result engine.Connection, err error) {
-	if ctx, err = g.shared(ctx, Admin, "connection", name); err != nil {
-		return result, err
-	}
-	return g.inner.Connections().Test(ctx, name)
-}
-
 // Providers implements engine.Engine.
 func (g *Guard) Providers() engine.Providers { return guardedProviders{g} }
 

@@ -18,7 +18,7 @@ func idTaken(kind, id string) error {
 func (g guardedSessions) Create(ctx context.Context, agent perdure.Agent) (engine.Session, error) {
 	ctx, _, _, err := g.authorizeScope(ctx, Write)
 	if err == nil {
-		err = g.machine.allow(ctx, agent.Model, agent.Metadata)
+		err = errors.Join(g.machine.allow(ctx, agent.Model, agent.Metadata), mayGrant(ctx, agent.Permissions))
 	}
 	if err != nil {
 		return engine.Session{}, err
@@ -31,7 +31,7 @@ func (g guardedSessions) Create(ctx context.Context, agent perdure.Agent) (engin
 func (g guardedSessions) CreateAs(ctx context.Context, id perdure.SessionID, agent perdure.Agent) (engine.Session, error) {
 	ctx, p, asks, err := g.authorizeScope(ctx, Write)
 	if err == nil {
-		err = g.machine.allow(ctx, agent.Model, agent.Metadata)
+		err = errors.Join(g.machine.allow(ctx, agent.Model, agent.Metadata), mayGrant(ctx, agent.Permissions))
 	}
 	if err != nil {
 		return engine.Session{}, err

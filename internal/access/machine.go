@@ -3,6 +3,7 @@ package access
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/perdure/perdure"
 )
@@ -41,6 +42,18 @@ func (m MachineAccess) allow(ctx context.Context, model string, metadata map[str
 	}
 	return fmt.Errorf("%w: the token %s may not name %s; only the token of the data directory may do that, "+
 		"and it can store an agent with it for others", perdure.Denied, p.ID, what)
+}
+
+// mayGrant returns nil if the principal may give an agent its rules about permissions. Denied: one
+// of them allows something, and only an administrator may do that.
+func mayGrant(ctx context.Context, rules []perdure.PermissionRule) error {
+	p, asks := PrincipalFrom(ctx)
+	allows := slices.ContainsFunc(rules, func(r perdure.PermissionRule) bool { return r.Decision == perdure.Allow })
+	if !asks || !allows || p.May(Admin) {
+		return nil
+	}
+	return fmt.Errorf("%w: the token %s may not allow permissions to an agent; that needs the scope %s, "+
+		"whose bearer can store an agent with them for others", perdure.Denied, p.ID, Admin)
 }
 
 // imported returns a check that applies [MachineAccess.allow] to an imported journal; nil: the

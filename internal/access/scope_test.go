@@ -31,6 +31,7 @@ var methodsOf = map[string]string{
 		Agents.Get Harnesses.Get
 	`, // who may write it sees what is overwritten
 	"write": `
+		Connections.Begin Connections.Finish Connections.Put Connections.Remove Connections.Test
 		Calls.Answer Calls.Detach Engine.Send Files.Move Files.Remove Files.Write
 		HostCalls.MarkReported HostCalls.Start Images.Put Images.Remove Schedules.Backfill Schedules.Create Schedules.Delete
 		Schedules.Pause Schedules.Resume Schedules.Trigger Secrets.Remove Secrets.Set Sessions.Change
@@ -43,7 +44,7 @@ var methodsOf = map[string]string{
 	`,
 	"admin": `
 		Agents.Delete Agents.Put Audit.List Budgets.Remove Budgets.Set
-		Connections.Test Harnesses.Delete Harnesses.Put
+		Harnesses.Delete Harnesses.Put
 		Sessions.Export Sessions.Import Providers.Delete Providers.Put
 		Providers.SetDefaultModel Providers.Test Tokens.List Tokens.Revoke Webhooks.Change
 		Webhooks.Create Webhooks.Delete Webhooks.Deliveries Webhooks.Get Webhooks.List Webhooks.Redeliver

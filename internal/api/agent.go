@@ -23,15 +23,7 @@ type newAgent struct {
 	agent.Overlay
 }
 
-// ofConnection is the path of a connection.
-type ofConnection struct {
-	Name string `path:"connection" example:"tickets" doc:"The connection."`
-}
-
-// connectionAct is the body of a connection test.
-type connectionAct struct{}
-
-// register registers the operations on agents and connections.
+// register registers the operations on agents.
 func (a agentHandlers) register() {
 	missing := []int{http.StatusNotFound}
 	read(a.API, operation{id: "list-agents", path: "/v1/agents", policy: reads, summary: "List agents: those given in the configuration, and stored ones"}, a.listAgents)
@@ -56,12 +48,6 @@ func (a agentHandlers) register() {
 		id: "delete-agent", path: "/v1/agents/{agent}", policy: administers, summary: "Delete a stored agent, leaving a tombstone; turns that need it fail",
 		errors: missing, route: route{checksConditions: true},
 	}, a.deleteAgent)
-	read(a.API, operation{id: "list-connections", path: "/v1/connections", policy: reads, summary: "List the connections to servers whose tools agents may use, by name"}, a.listConnections)
-	write(a.API, operation{
-		id: "test-connection", path: "/v1/connections/{connection}/test", policy: administers, class: takesTime, summary: "Test a connection: list the server's tools again, starting the server if necessary", errors: missing,
-	}, body[connectionAct]{optional: true}, func(ctx context.Context, in *ofConnection, _ connectionAct) (*single[engine.Connection], error) {
-		return singleOf(a.cfg.Engine.Connections().Test(ctx, in.Name))
-	})
 }
 
 func (a agentHandlers) listAgents(ctx context.Context, in *struct {
@@ -141,12 +127,4 @@ func (a agentHandlers) deleteAgent(ctx context.Context, in *struct {
 	IfMatch string `header:"If-Match" doc:"Only if the agent still has this ETag; * matches any."`
 }) (*nothing, error) {
 	return a.storedAgents().delete(ctx, deleteRequest{name: in.ID, ifMatch: in.IfMatch, delete: func(version int64) error { return a.cfg.Engine.Agents().Delete(ctx, in.ID, version) }})
-}
-
-func (a agentHandlers) listConnections(ctx context.Context, in *struct{ Paged }) (*page[engine.Connection], error) {
-	all, err := a.cfg.Engine.Connections().List(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return pageOfSorted(a.API, in.Paged, sortedList[engine.Connection]{name: orgPrefix(ctx) + "connections", all: all, key: func(c engine.Connection) string { return c.Name }})
 }

@@ -46,7 +46,7 @@ func TestGiven(t *testing.T) {
 	}
 	r.refusal(r.do(post("/v1/connections/none/test", "")), 404, "not_found")
 
-	stranger := r.let(`{"name":"other","org":"acme","scopes":["read","admin"]}`).Secret
+	stranger := r.let(`{"name":"other","org":"acme","scopes":["read","write","admin"]}`).Secret
 	for _, path := range []string{"/v1/agents", "/v1/connections"} {
 		if own := want[taskInList[map[string]any]](r, 200, get(path)); len(own.Items) == 0 {
 			t.Errorf("%s has nothing", path)

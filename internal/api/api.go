@@ -212,6 +212,7 @@ func (a *API) operations() {
 	taskLogHandlers{a}.register()
 	toolHandlers{a}.register()
 	agentHandlers{a}.register()
+	connectionHandlers{a}.register()
 	harnessHandlers{a}.register()
 	providerHandlers{a}.register()
 	tokenHandlers{a}.register()

@@ -37,7 +37,7 @@ func (a *API) identify(r *http.Request, req *request, pattern string) (_ *http.R
 		return r.WithContext(req.telemetry.Authenticated(r.Context(), r)), leave, nil
 	}
 	req.actor, req.principal = access.Root, access.Root
-	if a.probes[r.URL.Path] || a.routes[pattern].class == isPage {
+	if a.probes[r.URL.Path] || a.routes[pattern].open {
 		return r, leave, nil
 	}
 	principal, err := a.bearer(r)

@@ -50,7 +50,9 @@ func TestConnectionsOfUsers(t *testing.T) {
 // connect stores a connection to github, whose token names its user.
 func (r *rig) connect(of store.ConnectionKey) {
 	r.t.Helper()
-	of.Provider = "github"
+	if of.Provider == "" {
+		of.Provider = "github"
+	}
 	cfg := sessionport.Config{Store: r.store, Keys: r.vault}
 	sealed, err := cfg.SealToken(of, tokenOf(of.Org, of.User))
 	if err == nil {
@@ -62,6 +64,12 @@ func (r *rig) connect(of store.ConnectionKey) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+}
+
+// connectTo stores a connection of the user without a name.
+func (r *rig) connectTo(provider string) {
+	r.t.Helper()
+	r.connect(store.ConnectionKey{User: sessionport.LocalUser, Provider: provider})
 }
 
 func tokenOf(org, user string) string { return "token of " + user + " of " + org }

@@ -28,6 +28,7 @@ type route struct {
 	maxBody     int64
 	media       string
 	secret      bool
+	open        bool
 	deprecation deprecation
 }
 

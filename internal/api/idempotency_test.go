@@ -25,6 +25,7 @@ func keyed(q ask, key string) ask {
 // posts are all POSTs, each with a request that succeeds on a world with a conversation.
 func (r *rig) posts() map[string]ask {
 	r.t.Helper()
+	r.connectTo("github")
 	s := r.session()
 	r.say(s, "charge")
 	r.entered("charge")
@@ -61,42 +62,43 @@ func (r *rig) posts() map[string]ask {
 	want[shownSchedule](r, 200, post(paused+"/pause", `{}`))
 	hook := r.hook()
 	return map[string]ask{
-		"test-webhook":      post(hook+"/test", `{}`),
-		"redeliver-webhook": post(r.pinged(hook)+"/redeliver", `{}`),
-		"create-schedule":   post("/v1/schedules", `{"session_id":"session_019aa0000000700080000000000000aa","cron_expression":"@daily","action":{"message":"look"}}`),
-		"trigger-schedule":  post(r.hourly()+"/trigger", `{}`),
-		"pause-schedule":    post(r.hourly()+"/pause", `{"reason":"r"}`),
-		"resume-schedule":   post(r.hourly()+"/resume", `{}`),
-		"backfill-schedule": post(r.hourly()+"/backfill", `{"from":"2025-03-28T11:00:00Z","to":"2025-03-28T12:00:00Z"}`),
-		"approve":           post("/v1/approvals/"+string(r.pay().ID)+"/approve", `{"note":"n"}`),
-		"deny":              post("/v1/approvals/"+string(r.pay().ID)+"/deny", `{"note":"n"}`),
-		"detach-call":       post(slow+"/calls/"+string(want[taskInList[perdure.Call]](r, 200, get(slow+"/calls")).Items[0].Key.Call)+"/detach", `{}`),
-		"start-call":        post(s+"/calls", `{"tool":"echo","args":{"text":"a"}}`),
-		"told-call":         post(s+"/calls/"+string(call.Key.Call)+"/told", `{}`),
-		"answer-call":       post(client+"/calls/"+string(located)+"/result", `{"result":{"city":"Lisbon"}}`),
-		"send-task-message": post(asking.path()+"/messages", `{"text":"a"}`),
-		"set-task-delivery": post(asking.path()+"/delivery", `{"delivery":"manual"}`),
-		"answer-task":       post(drained.path()+"/input", `{"id":"`+drained.request+`","answer":"a"}`),
-		"drain-tasks":       post(manual.session+"/tasks/drain", `{}`),
-		"cancel-tasks":      post(r.asking("asking").session+"/tasks/cancel", `{"reason":"r"}`),
-		"create-session":    post("/v1/sessions", `{"agent":{"name":"b"}}`),
-		"send-message":      post(s+"/messages", `{"content":[{"type":"text","text":"hi"}]}`),
-		"interrupt-session": post(s+"/interrupt", `{"reason":"r"}`),
-		"pause-session":     post(r.session()+"/pause", `{"reason":"r"}`),
-		"resolve-call":      post(fmt.Sprintf("%s/calls/%s/resolve", s, call.Key.Call), `{"outcome":"did_not_happen"}`),
-		"resolve-task":      post("/v1/tasks/"+string(r.task(other).ID)+"/resolve", `{"outcome":"did_not_happen"}`),
-		"cancel-task":       post("/v1/tasks/"+string(r.task(holding).ID)+"/cancel", `{"reason":"r"}`),
-		"resume-session":    post(stopped+"/resume", `{}`),
-		"fork-session":      post(s+"/fork", `{"effects":"dry_run"}`),
-		"import-session":    importing(donated.body),
-		"call-tool":         post("/v1/tools/echo/call", `{"args":{"text":"a"}}`),
-		"test-connection":   post("/v1/connections/tickets/test", `{}`),
-		"move-file":         post(r.filed("/notes/today.md")+"/files:move", `{"from":"/notes/today.md","to":"/notes/old.md"}`),
-		"cancel-many-tasks": post("/v1/tasks:cancel", `{"filter":{"session_id":"`+strings.TrimPrefix(r.asking("asking").session, "/v1/sessions/")+`"}}`),
-		"retry-task":        post(r.canceled()+"/retry", `{}`),
-		"put-image":         r.upload(s, "a.png", onePixel),
-		"query-database":    post(r.database()+"/databases/main/query", readTable),
-		"resolve-payment":   post(r.unknownPayment()+"/resolve", `{"outcome":"did_not_happen","note":"n"}`),
+		"test-webhook":         post(hook+"/test", `{}`),
+		"redeliver-webhook":    post(r.pinged(hook)+"/redeliver", `{}`),
+		"create-schedule":      post("/v1/schedules", `{"session_id":"session_019aa0000000700080000000000000aa","cron_expression":"@daily","action":{"message":"look"}}`),
+		"trigger-schedule":     post(r.hourly()+"/trigger", `{}`),
+		"pause-schedule":       post(r.hourly()+"/pause", `{"reason":"r"}`),
+		"resume-schedule":      post(r.hourly()+"/resume", `{}`),
+		"backfill-schedule":    post(r.hourly()+"/backfill", `{"from":"2025-03-28T11:00:00Z","to":"2025-03-28T12:00:00Z"}`),
+		"approve":              post("/v1/approvals/"+string(r.pay().ID)+"/approve", `{"note":"n"}`),
+		"deny":                 post("/v1/approvals/"+string(r.pay().ID)+"/deny", `{"note":"n"}`),
+		"detach-call":          post(slow+"/calls/"+string(want[taskInList[perdure.Call]](r, 200, get(slow+"/calls")).Items[0].Key.Call)+"/detach", `{}`),
+		"start-call":           post(s+"/calls", `{"tool":"echo","args":{"text":"a"}}`),
+		"told-call":            post(s+"/calls/"+string(call.Key.Call)+"/told", `{}`),
+		"answer-call":          post(client+"/calls/"+string(located)+"/result", `{"result":{"city":"Lisbon"}}`),
+		"send-task-message":    post(asking.path()+"/messages", `{"text":"a"}`),
+		"set-task-delivery":    post(asking.path()+"/delivery", `{"delivery":"manual"}`),
+		"answer-task":          post(drained.path()+"/input", `{"id":"`+drained.request+`","answer":"a"}`),
+		"drain-tasks":          post(manual.session+"/tasks/drain", `{}`),
+		"cancel-tasks":         post(r.asking("asking").session+"/tasks/cancel", `{"reason":"r"}`),
+		"create-session":       post("/v1/sessions", `{"agent":{"name":"b"}}`),
+		"send-message":         post(s+"/messages", `{"content":[{"type":"text","text":"hi"}]}`),
+		"interrupt-session":    post(s+"/interrupt", `{"reason":"r"}`),
+		"pause-session":        post(r.session()+"/pause", `{"reason":"r"}`),
+		"resolve-call":         post(fmt.Sprintf("%s/calls/%s/resolve", s, call.Key.Call), `{"outcome":"did_not_happen"}`),
+		"resolve-task":         post("/v1/tasks/"+string(r.task(other).ID)+"/resolve", `{"outcome":"did_not_happen"}`),
+		"cancel-task":          post("/v1/tasks/"+string(r.task(holding).ID)+"/cancel", `{"reason":"r"}`),
+		"resume-session":       post(stopped+"/resume", `{}`),
+		"fork-session":         post(s+"/fork", `{"effects":"dry_run"}`),
+		"import-session":       importing(donated.body),
+		"call-tool":            post("/v1/tools/echo/call", `{"args":{"text":"a"}}`),
+		"test-connection":      post("/v1/connections/github/test", `{}`),
+		"authorize-connection": post("/v1/connections/hub/authorize", `{}`),
+		"move-file":            post(r.filed("/notes/today.md")+"/files:move", `{"from":"/notes/today.md","to":"/notes/old.md"}`),
+		"cancel-many-tasks":    post("/v1/tasks:cancel", `{"filter":{"session_id":"`+strings.TrimPrefix(r.asking("asking").session, "/v1/sessions/")+`"}}`),
+		"retry-task":           post(r.canceled()+"/retry", `{}`),
+		"put-image":            r.upload(s, "a.png", onePixel),
+		"query-database":       post(r.database()+"/databases/main/query", readTable),
+		"resolve-payment":      post(r.unknownPayment()+"/resolve", `{"outcome":"did_not_happen","note":"n"}`),
 	}
 }
 
@@ -104,6 +106,7 @@ func (r *rig) posts() map[string]ask {
 func (r *rig) writes() map[string]ask {
 	r.t.Helper()
 	all := r.posts()
+	r.connectTo("gone")
 	s, kept := r.filed("/a"), r.filed("/b")
 	erase := func(path string) ask { return ask{method: http.MethodDelete, path: path} }
 	file := put(s+"/files/{new", "{raw}")
@@ -125,6 +128,7 @@ func (r *rig) writes() map[string]ask {
 		"remove-budget":   erase("/v1/budgets/" + string(set.ID)),
 		"delete-schedule": erase(r.hourly()),
 		"delete-session":  erase(r.session()),
+		"put-connection":  put("/v1/connections/gitlab", `{"token":"x"}`), "delete-connection": erase("/v1/connections/gone"),
 		"put-agent":       put("/v1/agents/made", `{"tools":["echo"]}`),
 		"delete-agent":    erase(r.kept("gone")),
 		"put-harness":     put("/v1/harnesses/made", `{"tools":["echo"]}`),
@@ -224,6 +228,7 @@ func TestR15(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	posts := r.writes()
+	delete(posts, "authorize-connection") // its responses are not stored
 	first := map[string]reply{}
 	for name, q := range posts {
 		first[name] = r.do(keyed(q, "key-"+name))
@@ -234,7 +239,8 @@ func TestR15(t *testing.T) {
 	doc, _ := r.document()
 	doc.each(func(method, _ string, op operation) {
 		// Whose responses are not stored: TestWebhookSecretOnce, TestR15Rotate.
-		if _, ok := posts[op.ID]; method != "get" && !ok && op.ID != "create-token" && op.ID != "create-webhook" && op.ID != "rotate-webhook" {
+		// finish-connection asks another service: TestConnectionOverHTTP in cmd/perdure.
+		if _, ok := posts[op.ID]; method != "get" && !ok && op.ID != "finish-connection" && op.ID != "authorize-connection" && op.ID != "create-token" && op.ID != "create-webhook" && op.ID != "rotate-webhook" {
 			t.Errorf("%s is not sent twice", op.ID)
 		}
 	})

@@ -131,7 +131,7 @@ func TestH1Whole(t *testing.T) {
 			}
 		}
 		// Operations whose body or query names a session.
-		if _, ok := op.Responses["404"]; ok != (strings.Contains(path, "{") || op.ID == "create-schedule" || op.ID == "follow-topics" || op.ID == "create-webhook") {
+		if _, ok := op.Responses["404"]; ok != (strings.Contains(path, "{") || op.ID == "create-schedule" || op.ID == "follow-topics" || op.ID == "create-webhook" || op.ID == "finish-connection" || op.ID == "connection-callback") {
 			t.Errorf("%s: 404 is for paths that name something", op.ID)
 		}
 		for _, name := range regexp.MustCompile(`{(\w+)}`).FindAllStringSubmatch(path, -1) {
@@ -148,7 +148,7 @@ func TestH1Whole(t *testing.T) {
 			}
 		}
 	})
-	if len(ids) != 131 {
+	if len(ids) != 136 {
 		t.Errorf("%d operations", len(ids))
 	}
 }
@@ -214,19 +214,17 @@ func TestH1Examples(t *testing.T) {
 	bulk := r.do(post("/v1/tasks:cancel", `{"filter":{"session_id":"none"}}`)).header.Get("Location")
 	held, ran := strings.NewReplacer("/v1/payments/{payment}", r.payment(session), "/v1/sessions/{id}/images/{image}", r.image(session)), 0
 	s.each(func(method, path string, op operation) {
-		if op.ID == "export-session" || op.ID == "dump-database" || op.ID == "get-file" || op.ID == "follow-topics" || op.ID == "metrics" || strings.HasPrefix(op.ID, "document") {
-			// not JSON: tests of their own read these
-			return
+		if op.ID == "export-session" || op.ID == "dump-database" || op.ID == "get-file" || op.ID == "follow-topics" || op.ID == "metrics" || strings.HasPrefix(op.ID, "document") || op.ID == "finish-connection" || op.ID == "connection-callback" {
+			return // not JSON, or another service is asked: tests of their own read these
 		}
 		path = ofStorage(held.Replace(path), method, bulk)
 		path = strings.NewReplacer("{call}", string(call), "{name}", "echo", "{scope}", "agent", "{subject}", "researcher").Replace(path)
 		if strings.HasPrefix(path, "/v1/tasks") {
 			path = strings.ReplaceAll(path, "{id}", string(task))
 		}
-		if op.ID == "delete-session" {
-			path = r.session() // the others are asked about the first one
-		}
 		switch op.ID {
+		case "delete-session":
+			path = r.session() // the others are asked about the first one
 		case "delete-schedule":
 			path = r.hourly()
 		case "put-agent", "put-harness", "put-provider":
@@ -244,7 +242,7 @@ func TestH1Examples(t *testing.T) {
 		switch op.ID {
 		case "write-file":
 			q.header["Content-Type"] = "text/plain"
-		case "delete-file", "delete-value", "delete-secret", "delete-image", "release-resource", "delete-agent", "delete-harness", "delete-provider":
+		case "delete-file", "delete-value", "delete-secret", "delete-image", "release-resource", "delete-agent", "delete-harness", "delete-provider", "delete-connection", "put-connection":
 			q.path = posts[op.ID].path
 		}
 		if method == "post" {
@@ -269,7 +267,7 @@ func TestH1Examples(t *testing.T) {
 		}
 		op.holds(t, registry, got)
 	})
-	if ran != 123 {
+	if ran != 126 {
 		t.Errorf("%d examples ran", ran)
 	}
 }
@@ -306,7 +304,7 @@ func TestH11Matrix(t *testing.T) {
 	before := r.count()
 	s.each(func(method, path string, op operation) {
 		free := len(op.Security) == 0
-		if free != (path == "/healthz" || path == "/readyz" || path == "/openapi.json" || path == "/docs" || path == "/docs/{path}" || path == "/llms.txt") {
+		if free != (path == "/healthz" || path == "/readyz" || path == "/openapi.json" || path == "/docs" || path == "/docs/{path}" || path == "/llms.txt" || path == "/v1/connections/callback") {
 			t.Errorf("%s: open %v", path, free)
 		}
 		for name, header := range map[string]string{

@@ -30,6 +30,7 @@ type operation struct {
 	maxBody          int64  // bytes of the request body; 0: Config.MaxBody
 	media            string // media type of the request body; empty: JSON
 	secret           bool   // the request contains a secret, or names one
+	anyQuery         bool   // the query may have parameters that this operation does not know
 	// Media types on success, unless it is JSON of the output type only.
 	forms       map[string]*huma.MediaType
 	route       route
@@ -81,7 +82,7 @@ func (a *API) closeRequests() {
 	for _, name := range []string{"NewSession", "Agent", "NewMessage", "NewPart", "Image", "Interruption", "Resolution", "Cancellation", "DirectCall",
 		"Approving", "Denying", "Detaching", "ClientAnswer", "NewBudget", "Resuming", "Drain", "NewTaskMessage", "InputAnswer", "NewDelivery", "NewFork", "HostCallRequest",
 		"NewSchedule", "ScheduleAction", "Pausing", "Backfilling", "ScheduleAct", "NewValue", "NewSecret", "FileMove", "TaskFilter",
-		"NewBulkCancel", "Retrying", "SessionChange", "NewToken", "NewWebhook", "WebhookChange", "WebhookAct", "ConnectionAct", "NewProvider", "ProviderAct", "NewDefaultModel", "NewAgent",
+		"NewBulkCancel", "Retrying", "SessionChange", "NewToken", "NewWebhook", "WebhookChange", "WebhookAct", "ConnectionAct", "NewConnection", "ConnectionStart", "ConnectionAnswer", "PermissionRule", "NewProvider", "ProviderAct", "NewDefaultModel", "NewAgent",
 		"InitialFile", "Limit", "Limits", "Approvals", "NewQuery", "PaymentResolution"} {
 		a.schemas().Map()[name].AdditionalProperties = false
 	}
@@ -167,6 +168,7 @@ func register[I, O any](a *API, o operation, do func(context.Context, *I) (*O, e
 	op := huma.Operation{
 		OperationID: o.id, Method: o.method, Path: o.path, Summary: o.summary, DefaultStatus: orDefault(o.status, http.StatusOK),
 		Description: o.deprecation.text(), Deprecated: o.deprecation.since != "", Responses: map[string]*huma.Response{},
+		SkipValidateParams: o.anyQuery,
 	}
 	a.policies[o.method+" "+o.path] = ""
 	if !o.open {
@@ -189,6 +191,7 @@ func register[I, O any](a *API, o operation, do func(context.Context, *I) (*O, e
 		}
 	}
 	o.route.tagged = o.method == http.MethodGet && o.forms == nil && !o.open
+	o.route.open = o.open
 	o.route.class, o.route.maxBody, o.route.media, o.route.secret, o.route.deprecation = o.class, o.maxBody, o.media, o.secret, o.deprecation
 	if o.class == isProbe {
 		a.probes[o.path] = true

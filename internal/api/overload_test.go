@@ -132,7 +132,7 @@ func TestStopsWork(t *testing.T) {
 	wants := map[string]string{
 		"cancel-task": "urgent", "cancel-tasks": "urgent", "cancel-many-tasks": "urgent", "interrupt-session": "urgent", "pause-session": "urgent",
 		"deny": "urgent", "pause-schedule": "urgent", "revoke-token": "urgent",
-		"call-tool": "calls", "test-connection": "calls", "test-provider": "calls", "test-webhook": "calls",
+		"call-tool": "calls", "test-connection": "calls", "test-provider": "calls", "test-webhook": "calls", "finish-connection": "calls",
 	}
 
 	s, _ := r.document()

@@ -227,6 +227,10 @@ func (r *rig) startEngine() {
 			Agents: func() (map[string]local.ConfiguredAgent, error) {
 				return map[string]local.ConfiguredAgent{"helper": {Description: "Helps.", Agent: perdure.Agent{Instructions: "Be brief.", Tools: []string{"echo"}}}, "other": {}}, nil
 			},
+			OAuth: func() (local.OAuthProviders, error) {
+				return local.OAuthProviders{RedirectURL: "https://perdure.example/v1/connections/callback", All: map[string]local.OAuthProvider{
+					"hub": {AuthorizeURL: "https://hub.example/authorize", TokenURL: "https://hub.example/token", ClientID: "me"}}}, nil
+			},
 			Connections: tickets{}, Providers: []engine.Provider{{Name: "openai", Kind: "openai", Ready: true}},
 		}},
 	})

@@ -43,7 +43,7 @@ func innerPackages() []importRow {
 
 		// engines
 		{"engine/config", ". dispatch tool"},
-		{"engine/host", engineDeps + " tool/background tool/file"}, // a detached call needs the tools for tasks; callers search files as grep_files does
+		{"engine/host", engineDeps + " internal/connection tool/background tool/file"}, // a detached call needs the tools for tasks; callers search files as grep_files does
 		{"engine/local", ". engine engine/config engine/host model/provider store tool internal/blob internal/sessionport internal/sessionsql" + leaves},
 		{"engine/remote", ". agent budget webhook engine" + leaves},
 		{"engine/enginetest", ". agent budget webhook engine"},
@@ -104,6 +104,8 @@ func leafPackages() []importRow {
 		{"internal/sessionfile", ". store tool"},
 		{"internal/sessionport",
 			". agent budget webhook internal/meter store tool model internal/secret internal/sessionsql internal/blob internal/redact internal/sessioncache"},
+		{"internal/connection", ". store internal/sessionport internal/egress"},
+		{"internal/connection/oauthtest", ""}, // for tests
 		{"internal/sessionsql", ". tool"},
 		{"internal/payment", ". store tool internal/egress internal/strictjson internal/urlform"},
 		{"internal/ratelimit", ". store tool"},

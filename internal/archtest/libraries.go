@@ -40,6 +40,7 @@ func libraries() []library {
 
 		// safety
 		{"code.dny.dev/ssrf", "v0.3.0", "internal/egress"},
+		{"golang.org/x/oauth2", "v0.37.0", "internal/connection"},
 		{"github.com/landlock-lsm/go-landlock", "v0.11.0", "internal/sandbox"},
 
 		// API, command line and documentation

@@ -133,7 +133,7 @@ type commandLine struct {
 	Tool       toolCommand       `cmd:"" help:"Inspect, call and create tools: list, show, call, init."`
 	Agent      agentCommand      `cmd:"" help:"Manage agents: list, show, versions, apply, delete."`
 	Harness    harnessCommand    `cmd:"" help:"Manage harnesses, the configuration that agents inherit: list, show, versions, apply, delete."`
-	Connection connectionCommand `cmd:"" help:"List and test connections to MCP servers: list, test."`
+	Connection connectionCommand `cmd:"" help:"Connect accounts of users at other services, and test them and MCP servers: add, list, test, delete."`
 	Provider   providerCommand   `cmd:"" help:"Manage the providers of models and their keys: list, show, set, test, delete."`
 	Model      modelCommand      `cmd:"" help:"List the models that are known by name, and set the default model: list, default."`
 

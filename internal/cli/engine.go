@@ -42,6 +42,7 @@ type OpenOptions struct {
 	MCP          []string         // tools offered to MCP clients; nil: there is no MCP server
 	Ask, Deny    []string         // tools whose calls need an approval, and tools whose calls never run; Deny wins
 	AskUntrusted bool             // after untrusted content, calls that reach beyond the session need approval
+	Secrets      SecretRules      // which secrets the model may read, and commands may use
 	Disclosure   string           // how much detail webhooks receive; empty: standard
 	Retention    Retention        // of ended tasks; 0: no task is removed
 	Model        string           // of sessions that name none, before the stored defaults; empty: those
@@ -63,6 +64,29 @@ type Sandbox struct {
 	Reads    []string      // folders and files that commands may read besides the workspace and the system
 	Deadline time.Duration // of a command whose call sets none; 0: 2 h
 	Grace    time.Duration // from SIGTERM to SIGKILL at a command's timeout, and for what it leaves behind; 0: 2 s
+}
+
+// SecretRules says which secrets of a session its agent may use; * is every secret. The zero value
+// leaves it to the permissions of the agent. A secret that is sent to its own hosts needs no rule.
+type SecretRules struct {
+	Use   []string // commands may have them in their environment
+	Allow []string // likewise, and the model may read them
+	Ask   []string // both need an approval each time
+}
+
+// IsZero reports whether there are no rules.
+func (r SecretRules) IsZero() bool { return len(r.Use)+len(r.Allow)+len(r.Ask) == 0 }
+
+// secretFlags are the flags for secrets of the commands that run tools.
+type secretFlags struct {
+	UseSecret   []string `name:"use-secret" help:"Name of a secret that commands of its session may have in their environment; * is every secret. Repeatable." placeholder:"NAME"`
+	AllowSecret []string `name:"allow-secret" help:"Name of a secret that the model may read, and commands may use; * is every secret. What was read is part of the conversation. Repeatable." placeholder:"NAME"`
+	AskSecret   []string `name:"ask-secret" help:"Name of a secret that needs an approval each time that the model wants to read it, or to use it in a command; * is every secret. Repeatable." placeholder:"NAME"`
+}
+
+// secrets returns the rules that the flags describe.
+func (f secretFlags) secrets() SecretRules {
+	return SecretRules{Use: f.UseSecret, Allow: f.AllowSecret, Ask: f.AskSecret}
 }
 
 // sandboxFlags are the sandbox flags of the commands that run tools.

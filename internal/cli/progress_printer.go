@@ -305,6 +305,9 @@ func (v *progressPrinter) lane(e perdure.Event, s *perdure.Session) {
 		v.print(sign, c, "%s: %s", f.Approval, sentence(e))
 	case perdure.ToolCallRequested:
 		v.print("!", yellow, "%s", sentence(e))
+		if f.Connection != "" {
+			v.todo(program + " connection add " + v.a.storeFlags() + quote(f.Connection))
+		}
 	case perdure.SessionAwaits:
 		v.print("!", yellow, "the turn is waiting %s", sentence(e))
 	case perdure.TaskMessageSent:

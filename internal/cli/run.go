@@ -32,10 +32,12 @@ type runCommand struct {
 	AllowShell bool   `help:"Let the agent run commands with bash, in the workspace or else in the current folder."`
 	sandboxFlags
 	settings.Utility
-	Capability   []string      `help:"Add a capability to a new session: session_storage, session_sql, session_resources, session_title, session_schedule, session_messages, session_images or subagents. Repeatable." placeholder:"NAME"`
-	Ask          []string      `help:"Require an approval for each call of this tool during this run (see perdure approve). Repeatable." placeholder:"TOOL"`
-	Deny         []string      `help:"Deny every call of this tool during this run. Repeatable." placeholder:"TOOL"`
-	AskUntrusted bool          `name:"ask-untrusted" help:"Once a session has read untrusted content (a web page, a file, command output), require an approval for each call that reaches beyond the session."`
+	Capability   []string `help:"Add a capability to a new session: session_storage, session_sql, session_resources, session_title, session_schedule, session_messages, session_images or subagents. Repeatable." placeholder:"NAME"`
+	Ask          []string `help:"Require an approval for each call of this tool during this run (see perdure approve). Repeatable." placeholder:"TOOL"`
+	Deny         []string `help:"Deny every call of this tool during this run. Repeatable." placeholder:"TOOL"`
+	AwaitConnect bool     `name:"await-connections" help:"Pause a call of a new session that needs an account which is not connected, until perdure connection add has connected it. Otherwise the model is notified at once."`
+	AskUntrusted bool     `name:"ask-untrusted" help:"Once a session has read untrusted content (a web page, a file, command output), require an approval for each call that reaches beyond the session."`
+	secretFlags
 	SoftBudget   time.Duration `name:"soft-budget" help:"How long a call of a new session may run before it is detached to the background, for instance 30s; negative for no limit. Default: 10m." placeholder:"DURATION"`
 	Retention    string        `help:"Keep ended tasks for this long, for instance 30d or 720h; 0 keeps them forever. Default: 30d." placeholder:"DURATION" env:"PERDURE_TASKS_RETENTION"`
 	Agent        string        `help:"Start the session from this agent, by name or id (see perdure agent list)." placeholder:"AGENT"`
@@ -65,8 +67,8 @@ func (c *runCommand) Run(ctx context.Context, a *app) error {
 	if err := c.checkBaseURL(); err != nil {
 		return err
 	}
-	if c.Bg && (len(c.Ask)+len(c.Deny) > 0 || c.AskUntrusted) {
-		return usageError("--ask, --deny and --ask-untrusted apply to the work of this run, but with --bg this run does no work", "give them to the run that does the work, or to "+program+" serve")
+	if c.Bg && (len(c.Ask)+len(c.Deny) > 0 || c.AskUntrusted || !c.secrets().IsZero()) {
+		return usageError("--ask, --deny, --ask-untrusted and the flags for secrets apply to the work of this run, but with --bg this run does no work", "give them to the run that does the work, or to "+program+" serve")
 	}
 	if len(c.Label) > 0 && c.Session != "" {
 		return usageError("--label works only for a new session",
@@ -83,7 +85,7 @@ func (c *runCommand) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	return a.with(ctx, OpenOptions{Access: Writing, AllowShell: c.AllowShell, Sandbox: c.sandbox(), Ask: c.Ask,
-		Deny: c.Deny, AskUntrusted: c.AskUntrusted, Retention: a.retention(c.Retention), Utility: c.Utility, AskModels: !c.Bg},
+		Deny: c.Deny, AskUntrusted: c.AskUntrusted, Secrets: c.secrets(), Retention: a.retention(c.Retention), Utility: c.Utility, AskModels: !c.Bg},
 		func(eng Engine) error {
 			if c.Session != "" {
 				return c.resume(ctx, a, eng, talks)
@@ -156,8 +158,8 @@ func (c *runCommand) checkAgentFlags() error {
 	case c.Session != "":
 		return usageError("--agent works only for a new session",
 			"remove --agent, or start a new session without --session and --last")
-	case c.Instructions != "" || len(c.Capability) > 0 || c.SoftBudget != 0 || c.AllowShell:
-		return usageError("--instructions, --capability, --soft-budget and --allow-shell cannot be used with --agent, which defines them", "change the agent with "+program+" agent apply, or remove --agent")
+	case c.Instructions != "" || len(c.Capability) > 0 || c.SoftBudget != 0 || c.AllowShell || c.AwaitConnect:
+		return usageError("--instructions, --capability, --soft-budget, --allow-shell and --await-connections cannot be used with --agent, which defines them", "change the agent with "+program+" agent apply, or remove --agent")
 	}
 	return nil
 }
@@ -226,7 +228,7 @@ func (c *runCommand) agent(ctx context.Context, a *app, eng Engine) (perdure.Age
 	if agent.Metadata[WorkspaceKey] == "" {
 		delete(agent.Metadata, WorkspaceKey)
 	}
-	agent.Capabilities = c.Capability
+	agent.Capabilities, agent.ClientConnections = c.Capability, c.AwaitConnect
 	if c.AllowShell {
 		a.message("commands run in %s", a.oneLine(agent.Metadata[WorkspaceKey], 300))
 		agent.Capabilities = append(slices.Clone(c.Capability), ShellCapability)

@@ -77,7 +77,7 @@ func laneSentence(e perdure.Event) string {
 		return fmt.Sprintf("%s continues in the background as %s%s", f.CallID, f.TaskID, whyDetached(f))
 	case perdure.ToolCallRequested:
 		if f.Connection != "" {
-			return f.Name + " needs a connection that the client must set up: " + f.Connection
+			return f.Name + " needs the connection " + f.Connection + ", and the turn waits for it"
 		}
 		return f.Name + " waits for the client to answer: " + redact.Document(f.Args)
 	case perdure.CallReplanned:

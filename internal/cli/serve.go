@@ -16,23 +16,24 @@ import (
 
 // ServeOptions configures a server.
 type ServeOptions struct {
-	Dir          string    // the data directory
-	Database     string    // as in Opening
-	Addr         string    // host:port
-	Expose       bool      // listening on an address that other machines can reach is intended
-	AllowShell   bool      // bash is required: Serve fails if it cannot run
-	Sandbox      Sandbox   // as in Opening
-	Disclosure   string    // generic, standard or detailed
-	Ask, Deny    []string  // as in Opening
-	MCP          []string  // tools for MCP clients on /mcp; *: all that need no capability; nil: /mcp is off
-	AskUntrusted bool      // after untrusted content, calls that reach beyond the session need approval
-	Retention    Retention // likewise
-	URL          string    // public URL of the server; empty: the one it listens on
-	Rate         int       // requests per second of each token; 0: unlimited
-	Traces       string    // URL of the collector of spans (OTLP over HTTP); empty: no spans are sent
-	TraceContent bool      // spans contain prompts, answers, arguments and results
-	ModelOptions []string  // as in Opening
-	Model        string    // as in Opening
+	Dir          string      // the data directory
+	Database     string      // as in Opening
+	Addr         string      // host:port
+	Expose       bool        // listening on an address that other machines can reach is intended
+	AllowShell   bool        // bash is required: Serve fails if it cannot run
+	Sandbox      Sandbox     // as in Opening
+	Disclosure   string      // generic, standard or detailed
+	Ask, Deny    []string    // as in Opening
+	MCP          []string    // tools for MCP clients on /mcp; *: all that need no capability; nil: /mcp is off
+	AskUntrusted bool        // after untrusted content, calls that reach beyond the session need approval
+	Secrets      SecretRules // as in Opening
+	Retention    Retention   // likewise
+	URL          string      // public URL of the server; empty: the one it listens on
+	Rate         int         // requests per second of each token; 0: unlimited
+	Traces       string      // URL of the collector of spans (OTLP over HTTP); empty: no spans are sent
+	TraceContent bool        // spans contain prompts, answers, arguments and results
+	ModelOptions []string    // as in Opening
+	Model        string      // as in Opening
 	Utility      settings.Utility
 	Limits       Limits        // as in Opening
 	StopTime     time.Duration // as in Opening
@@ -62,6 +63,7 @@ type serveCommand struct {
 	AskUntrusted bool     `name:"ask-untrusted" help:"Once a session has read untrusted content (a web page, a file, command output), require an approval for each call that reaches beyond the session."`
 	Ask          []string `help:"Require an approval for each call of this tool (see perdure approve). Repeatable." placeholder:"TOOL"`
 	Deny         []string `help:"Deny every call of this tool. Repeatable." placeholder:"TOOL"`
+	secretFlags
 	OTLPEndpoint string   `name:"otlp-endpoint" help:"Send spans to this OpenTelemetry collector (OTLP over HTTP). Metrics are served on /metrics in any case." placeholder:"URL" env:"OTEL_EXPORTER_OTLP_ENDPOINT"`
 	TraceContent bool     `name:"trace-content" help:"Include prompts, answers, arguments and results in spans; known secrets are masked."`
 	Model        string   `help:"Model of sessions that name none. It comes before the default models of the store (see perdure model default)." placeholder:"MODEL"`
@@ -103,7 +105,7 @@ func (c *serveCommand) Run(ctx context.Context, a *app) error {
 		ModelOptions: a.flags.ModelOption, Limits: a.flags.Limits, StopTime: a.flags.StopTimeout, Dir: a.flags.Data, Database: a.flags.Database,
 		Addr: c.Addr, Expose: c.Expose,
 		AllowShell: c.AllowShell, Sandbox: sandbox, Disclosure: c.Disclosure,
-		Ask: c.Ask, Deny: c.Deny, MCP: c.MCPTool, AskUntrusted: c.AskUntrusted, Retention: a.retention(c.Retention),
+		Ask: c.Ask, Deny: c.Deny, MCP: c.MCPTool, AskUntrusted: c.AskUntrusted, Secrets: c.secrets(), Retention: a.retention(c.Retention),
 		Rate: c.Rate, URL: public, Model: c.Model, Utility: c.Utility, Log: a.log,
 		Traces: c.OTLPEndpoint, TraceContent: c.TraceContent,
 		Ready: func(s ServerInfo) {

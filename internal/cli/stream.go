@@ -103,11 +103,31 @@ func (s *stream) needsUserError() error {
 	if s.unattendedFlags == "" || !waitsForPeople(s.fold) {
 		return nil
 	}
+	if provider := awaitedConnection(s.fold); provider != "" {
+		return &userError{
+			code: exitApproval, message: string(s.id) + " needs the connection " + printable(provider) + ", but --no-input was given",
+			hint: program + " connection add " + strings.TrimSuffix(s.unattendedFlags, "--session "+string(s.id)) + quote(provider) +
+				"\nconnects it; the next run continues",
+		}
+	}
 	return &userError{
 		code: exitApproval, message: string(s.id) + " needs an answer, but --no-input was given",
 		hint: program + " approval list " + s.unattendedFlags + "\n" + program + " task list --state awaiting_input " + s.unattendedFlags +
 			"\nshow what it waits for; after an answer, the next run continues",
 	}
+}
+
+// awaitedConnection returns the provider of a connection that a call waits for; empty: none does.
+func awaitedConnection(s *perdure.Session) string {
+	if s.Turn == nil {
+		return ""
+	}
+	for _, c := range s.Turn.Calls {
+		if c.Phase == perdure.CallAwaitingClient && c.Connection != "" {
+			return c.Connection
+		}
+	}
+	return ""
 }
 
 // waitsForPeople reports whether a session is blocked on an answer: an approval, the question of a

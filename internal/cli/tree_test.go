@@ -75,7 +75,7 @@ func TestC10Matrix(t *testing.T) {
 		"chaos": "likewise", "attach": "only what is typed changes anything", "task attach": "likewise", "tool call": "what may run twice, outside any session", "api": "one request, as it is typed",
 		"admin backup": "writes a new folder", "admin restore": "fills an empty one", "admin rotate-key": "nothing is lost by it", "webhook deliveries": "only reads", "sql query": "only reads", "sql dump": "only reads", "file grep": "only reads",
 	}
-	destroys := []string{"session delete", "schedule delete", "budget remove", "task cancel", "cancel", "schedule backfill", "approve", "approval approve", "file rm", "image rm", "value delete", "secret delete", "resource release", "token revoke", "webhook delete", "agent delete", "harness delete", "provider delete", "doctor"}
+	destroys := []string{"session delete", "schedule delete", "budget remove", "task cancel", "cancel", "schedule backfill", "approve", "approval approve", "file rm", "image rm", "value delete", "secret delete", "resource release", "token revoke", "webhook delete", "agent delete", "harness delete", "provider delete", "connection delete", "doctor"}
 	for path, node := range leaves(t) {
 		_, other := others[path]
 		delete(others, path)
@@ -99,7 +99,8 @@ func TestC11NoSecretIsTyped(t *testing.T) {
 	about := regexp.MustCompile(`(?i)\b(the|a) (secret|token|password|key)('s value)?\b`)
 	look := func(path string, v *kong.Value) {
 		if !v.IsBool() && (secret.MatchString(v.Name) || about.MatchString(v.Help) && !strings.Contains(v.Help, "is read from PERDURE_TOKEN") && !strings.Contains(v.Help, "read their key from")) {
-			if !strings.HasPrefix(v.Help, "Id") { // for instance the id of a token, which is not secret
+			// for instance the id of a token, or the name of a secret, which are not secret
+			if !strings.HasPrefix(v.Help, "Id") && !strings.HasPrefix(v.Help, "Name of a secret") {
 				t.Errorf("%s takes %s: %s", path, v.Name, v.Help)
 			}
 		}

@@ -51,7 +51,7 @@ func (g *Guard) do(ctx context.Context, req perdure.WebRequest) (perdure.WebResp
 	}
 	d := g.newTransport(req.Purpose, false)
 	defer d.CloseIdleConnections()
-	d.signing = req.Signing
+	d.signing, d.secrets = req.Signing, req.Secrets
 	for n := 1; ; n++ {
 		d.body = hop.body
 		resp, err := d.send(hop.request(ctx), g.layers(req.List)...)
@@ -62,7 +62,7 @@ func (g *Guard) do(ctx context.Context, req perdure.WebRequest) (perdure.WebResp
 			return g.readResponse(ctx, resp, hop, req.MaxBytes)
 		}
 		_ = resp.Body.Close()
-		if hop, err = hop.next(resp, n); err != nil {
+		if hop, err = hop.next(resp, n, req.Secrets); err != nil {
 			return perdure.WebResponse{}, err
 		}
 	}
@@ -146,8 +146,9 @@ func (h hop) request(ctx context.Context) *http.Request {
 	return req
 }
 
-// next returns the hop that a redirect leads to; n counts redirects from 1.
-func (h hop) next(resp *http.Response, n int) (hop, error) {
+// next returns the hop that a redirect leads to; n counts redirects from 1. Its URL and header have
+// the references of secrets, not their values.
+func (h hop) next(resp *http.Response, n int, secrets []perdure.WebSecret) (hop, error) {
 	to, err := h.url.Parse(resp.Header.Get("Location"))
 	if err == nil {
 		if denial := redirectError(h.url, to, n); denial != nil {
@@ -171,6 +172,7 @@ func (h hop) next(resp *http.Response, n int) (hop, error) {
 	}
 	if !sameOrigin(h.url, to) {
 		dropCredentials(next.header)
+		dropSecrets(next.header, secrets)
 	}
 	return next, nil
 }

@@ -30,6 +30,7 @@ type purposeTransport struct {
 	// Only for [Guardrail.Command], whose doors serve one request each.
 	signing perdure.EgressSigning
 	body    []byte // of the next hop
+	secrets []perdure.WebSecret
 }
 
 // errSlowHeader ends a hop whose response header does not arrive in time.
@@ -107,7 +108,11 @@ func (d *purposeTransport) send(req *http.Request, layers ...layer) (*http.Respo
 	hop.GetBody = nil
 	// Adds nothing without a span.
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(hop.Header))
-	if err := d.sign(ctx, hop); err != nil {
+	err = InsertSecrets(hop, d.secrets)
+	if err == nil {
+		err = d.sign(ctx, hop)
+	}
+	if err != nil {
 		cancel(nil)
 		closeBody(req)
 		return nil, err

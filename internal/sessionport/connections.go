@@ -28,15 +28,15 @@ type connections struct {
 
 var _ tool.Connections = connections{}
 
-// Token opens the token at the time of the call. NotFound: the user has no connection to the
-// provider. Unavailable:
-// the token cannot be opened on this machine, and the error says why.
+// Token opens the token at the time of the call, and refreshes it if it is about to expire.
+// NotFound: the user has no connection to the provider, or it has expired. Unavailable: the token
+// cannot be opened on this machine, or not be refreshed now, and the error says why.
 func (p connections) Token(ctx context.Context, provider string) (string, error) {
 	found, err := p.connection(ctx, provider)
 	if err != nil {
 		return "", err
 	}
-	token, err := p.cfg.OpenToken(found)
+	token, err := p.cfg.freshToken(ctx, found)
 	if err == nil {
 		p.cache.addMask(p.session, token)
 	}
@@ -111,5 +111,5 @@ func (c Config) ConnectionOf(ctx context.Context, org, owner, provider string) (
 	if err != nil {
 		return "", fmt.Errorf("connection to %.40q of its owner: %w", provider, err)
 	}
-	return c.OpenToken(matches[0])
+	return c.freshToken(ctx, matches[0])
 }

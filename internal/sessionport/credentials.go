@@ -2,7 +2,9 @@ package sessionport
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/secret"
@@ -67,14 +69,71 @@ func (c Config) SealToken(of store.ConnectionKey, token string) ([]byte, error) 
 	return c.seal(tokenContext(of), token)
 }
 
-// OpenToken opens the token of a connection. Unavailable: there is no keyring, or not the right
-// one.
+// OpenToken opens the text that SealToken sealed for a row. Unavailable: there is no keyring, or
+// not the right one.
 func (c Config) OpenToken(row store.Connection) (string, error) {
 	token, err := c.open(tokenContext(row.Key()), row.Sealed)
 	if err != nil {
 		return "", fmt.Errorf("token for %.40q: %w", row.Provider, err)
 	}
 	return token, nil
+}
+
+// grantPrefix begins the sealed text of a connection that was made by an authorization. A token
+// that a user gave has no control character, so no token begins with it.
+const grantPrefix = "grant\x00"
+
+// Grant is what an authorization gave: the token of a connection, and the token that fetches the
+// next one.
+type Grant struct {
+	Access  string `json:"access_token"`
+	Refresh string `json:"refresh_token,omitempty"`
+}
+
+// String hides the tokens.
+func (Grant) String() string { return "[grant]" }
+
+// GoString hides the tokens.
+func (Grant) GoString() string { return "[grant]" }
+
+// SealGrant seals a grant for the row of a connection. Unavailable: there is no keyring.
+func (c Config) SealGrant(of store.ConnectionKey, g Grant) ([]byte, error) {
+	text, err := json.Marshal(g)
+	if err != nil {
+		return nil, err
+	}
+	return c.seal(tokenContext(of), grantPrefix+string(text))
+}
+
+// OpenGrant opens what a connection has sealed. A token that a user gave is a grant without a
+// refresh token. Unavailable: there is no keyring, or not the right one.
+func (c Config) OpenGrant(row store.Connection) (Grant, error) {
+	text, err := c.open(tokenContext(row.Key()), row.Sealed)
+	if err != nil {
+		return Grant{}, fmt.Errorf("token for %.40q: %w", row.Provider, err)
+	}
+	return readGrant(text)
+}
+
+// readGrant reads what SealGrant or SealToken sealed. Its error shows nothing of the text.
+func readGrant(text string) (g Grant, err error) {
+	sealed, ok := strings.CutPrefix(text, grantPrefix)
+	if !ok {
+		return Grant{Access: text}, nil
+	}
+	if perdure.DecodeKnownJSON([]byte(sealed), &g) != nil || g.Access == "" {
+		return Grant{}, fmt.Errorf("%w grant: it cannot be read; connect again", perdure.Invalid)
+	}
+	return g, nil
+}
+
+// freshToken returns the token of a connection that can be used now.
+func (c Config) freshToken(ctx context.Context, row store.Connection) (string, error) {
+	if c.FreshToken != nil {
+		return c.FreshToken(ctx, row)
+	}
+	g, err := c.OpenGrant(row)
+	return g.Access, err
 }
 
 // tokenContext is the seal context of a connection's token.

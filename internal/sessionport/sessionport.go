@@ -36,7 +36,10 @@ type Config struct {
 	NoKeysReason string
 	// LogMask receives the values of opened secrets, so that no log shows them (RD5). nil: none.
 	LogMask *redact.Set
-	Log     *slog.Logger // nil: discarded
+	// FreshToken returns the token of a connection, refreshed if it is about to expire. NotFound:
+	// it has expired for good. nil: tokens are used as they are stored.
+	FreshToken func(ctx context.Context, row store.Connection) (string, error)
+	Log        *slog.Logger // nil: discarded
 	// NextRequest returns the request that the session's model would get now, and the fold from
 	// which it was built. nil: a report on the context is unavailable.
 	NextRequest func(context.Context, perdure.SessionID) (model.Request, *perdure.Session, error)

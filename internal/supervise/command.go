@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +28,9 @@ type Command struct {
 	Argv []string
 	// Env is the whole environment as name=value; nil means empty.
 	Env []string
+	// Secrets are more variables, as name=value. They reach the supervisor through a pipe, so that
+	// no file has them; the environment of the running command does.
+	Secrets []string
 	// Dir is the working directory, an absolute path.
 	Dir string
 	// Workspace is the directory that a confined command may write to: an absolute path, Dir or a
@@ -70,7 +74,7 @@ func (c Command) Check() error {
 	if c.Timeout < 0 || c.Grace < 0 || c.Drain < 0 || c.OutputMaxBytes < 0 {
 		return errors.New("supervise: a limit of the command is negative")
 	}
-	for _, s := range append(append([]string{c.Dir, c.Workspace, c.Home}, c.Argv...), c.Env...) {
+	for _, s := range slices.Concat([]string{c.Dir, c.Workspace, c.Home}, c.Argv, c.Env, c.Secrets) {
 		if strings.IndexByte(s, 0) >= 0 {
 			return errors.New("supervise: an argument, a variable or a directory contains a zero byte")
 		}
@@ -86,7 +90,8 @@ func (c Command) withDefaults() Command {
 	return c
 }
 
-// commandFile is the file through which Start passes the command to the supervisor. Strings are
+// commandFile is the file through which Start passes the command to the supervisor, without its
+// secrets. Strings are
 // encoded as bytes, because JSON would replace invalid UTF-8.
 type commandFile struct {
 	Version        int      `json:"version"`

@@ -65,6 +65,10 @@ func newSupervisor(dir string) (*supervisor, error) {
 	// SIGKILL can end us before the command.
 	signal.Notify(s.stopSignals, syscall.SIGTERM, syscall.SIGINT)
 	signal.Notify(s.wake, syscall.SIGCHLD, syscall.SIGHUP, syscall.SIGQUIT)
+	secrets, err := readSecrets()
+	if err != nil {
+		return nil, fmt.Errorf("receive the secrets: %w", err)
+	}
 	if err := closeInherited(); err != nil {
 		return nil, fmt.Errorf("close inherited descriptors: %w", err)
 	}
@@ -84,6 +88,7 @@ func newSupervisor(dir string) (*supervisor, error) {
 		return nil, fmt.Errorf("%s has version %d, this program supports up to %d", path, f.Version, confinedVersion)
 	}
 	s.command, s.host, s.sandbox = f.command(), f.Host, f.Sandbox
+	s.command.Env = append(s.command.Env, secrets...)
 	if err := s.command.Check(); err != nil {
 		return nil, err
 	}

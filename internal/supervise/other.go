@@ -5,6 +5,7 @@ package supervise
 import (
 	"context"
 	"fmt"
+	"os"
 	"runtime"
 	"syscall"
 )
@@ -24,6 +25,6 @@ func missing() error {
 func processAlive(int, uint64) bool                   { return false }
 func signalProcess(int, uint64, syscall.Signal) error { return missing() }
 func killRemains(context.Context, Record) error       { return missing() }
-func launch(string, string) (int, error)              { return 0, missing() }
+func launch(string, string, *os.File) (int, error)    { return 0, missing() }
 func reapChild(int) (bool, int)                       { return true, -1 }
 func killChild(int) error                             { return missing() }

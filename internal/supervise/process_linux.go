@@ -250,8 +250,9 @@ func provedProcesses(all []process, rec Record) []process {
 }
 
 // launch starts program as the supervisor of dir, in its own session and without our terminal,
-// descriptors and environment. It returns the pid of the new child.
-func launch(program, dir string) (int, error) {
+// descriptors and environment. It inherits secrets, the pipe with the secrets of the command,
+// unless that is nil. It returns the pid of the new child.
+func launch(program, dir string, secrets *os.File) (int, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return 0, err
@@ -262,12 +263,13 @@ func launch(program, dir string) (int, error) {
 		return 0, err
 	}
 	defer errs.Close()
+	// One thread of Go code is enough, and keeps the process small.
+	env, files := []string{dirVariable + "=" + dir, "GOMAXPROCS=1"}, []uintptr{null.Fd(), null.Fd(), errs.Fd()}
+	if secrets != nil {
+		env, files = append(env, secretsVariable+"="+strconv.Itoa(secretsFD)), append(files, secrets.Fd())
+	}
 	return syscall.ForkExec(program, []string{"perdure-supervise", dir}, &syscall.ProcAttr{
-		Dir: "/",
-		// One thread of Go code is enough, and keeps the process small.
-		Env:   []string{dirVariable + "=" + dir, "GOMAXPROCS=1"},
-		Files: []uintptr{null.Fd(), null.Fd(), errs.Fd()},
-		Sys:   &syscall.SysProcAttr{Setsid: true},
+		Dir: "/", Env: env, Files: files, Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 }
 

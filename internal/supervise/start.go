@@ -57,10 +57,16 @@ func (l *Local) start(ctx context.Context, dir string, c Command) (Record, error
 		return Record{}, failStart(dir, fmt.Errorf("write command: %w", err))
 	}
 	onStep(dir, "runtime wrote command")
-	pid, err := launch(l.supervisor, dir)
+	pass, err := newSecretPipe(c.Secrets)
+	if err != nil {
+		return Record{}, failStart(dir, fmt.Errorf("pass the secrets: %w", err))
+	}
+	defer pass.close()
+	pid, err := launch(l.supervisor, dir, pass.reader)
 	if err != nil {
 		return Record{}, failStart(dir, fmt.Errorf("launch supervisor %s: %w", l.supervisor, err))
 	}
+	pass.launched()
 	onStep(dir, "runtime launched")
 	rec, reaped, err := l.awaitStart(ctx, dir, pid)
 	if !reaped {

@@ -127,6 +127,7 @@ func (t *Remote) Adopt(ctx context.Context, call tool.Call, env tool.Env, sink t
 	case !found:
 		return unknownOutcome(errors.New("the handle of its task no longer exists"))
 	}
+	_ = t.prepareCall(context.WithoutCancel(ctx), env) // without it the server refuses the requests, which is reported
 	f := &followedTask{Remote: t, call: call, env: env, sink: sink, handle: h}
 	return f.untilEnd(ctx)
 }

@@ -27,6 +27,9 @@ type ServerConfig struct {
 	// Open makes a connection. Each session has its own, because a server may keep state with a
 	// connection.
 	Open func(ctx context.Context, session perdure.SessionID) (*Client, error)
+	// BeforeCall is called with what a call may reach, before the call is sent, for instance to
+	// fetch the credentials of its session; an error refuses the call. nil: nothing is done.
+	BeforeCall func(ctx context.Context, env tool.Env) error
 	// Shared says that all sessions share one connection, which is opened with an empty session:
 	// all see the state that the server keeps with it.
 	Shared  bool
@@ -159,7 +162,7 @@ func (s *Server) remote(t namedTool) *Remote {
 		spec.SoftBudget = s.cfg.SoftBudget
 	}
 	spec.SoftBudget = cmp.Or(s.cfg.SoftBudgets[def.Name], spec.SoftBudget)
-	return &Remote{of: s.connection, handles: s.cfg.Handles, server: s.cfg.Name, def: def, spec: spec}
+	return &Remote{of: s.connection, handles: s.cfg.Handles, beforeCall: s.cfg.BeforeCall, server: s.cfg.Name, def: def, spec: spec}
 }
 
 // agentDeadline is the maximum duration of a call to another agent.

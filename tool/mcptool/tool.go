@@ -23,7 +23,8 @@ type Remote struct {
 	// Returns the connection for the calls of a session.
 	of func(ctx context.Context, session perdure.SessionID) (*Client, error)
 	// Nil: handles of remote tasks are not stored.
-	handles Handles
+	handles    Handles
+	beforeCall func(ctx context.Context, env tool.Env) error // nil: nothing is done
 	// Server name; empty: the only server of a proxy.
 	server string
 	def    *mcp.Tool
@@ -78,6 +79,11 @@ func (t *Remote) Definition() *mcp.Tool { return t.def }
 
 // Run calls the tool.
 func (t *Remote) Run(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
+	if err := t.prepareCall(ctx, env); err != nil {
+		r := tool.FromError(err)
+		r.Refused = r.IsError()
+		return r
+	}
 	client, err := t.connection(ctx, call)
 	if err != nil {
 		return notSent(ctx, err)
@@ -100,6 +106,7 @@ func (t *Remote) RunBackground(ctx context.Context, call tool.Call, env tool.Env
 // come, or the call is sent only now. The same holds for a repeatable external agent on a server
 // that recognises calls by their keys. Otherwise the outcome is unknown.
 func (t *Remote) Reattach(ctx context.Context, task perdure.Task, env tool.Env, sink tool.Sink) (tool.Result, bool) {
+	_ = t.prepareCall(ctx, env) // without it the server refuses the request, and the call is known to have been sent
 	reach := t.connect
 	if t.spec.ExternalAgent && t.spec.Class.Repeatable() {
 		reach = t.connectRetrying
@@ -114,6 +121,14 @@ func (t *Remote) Reattach(ctx context.Context, task perdure.Task, env tool.Env, 
 	}
 	env.Sink = sink
 	return t.ask(ctx, callAttempt{client, session, env.Call, env}), false
+}
+
+// prepareCall calls BeforeCall.
+func (t *Remote) prepareCall(ctx context.Context, env tool.Env) error {
+	if t.beforeCall == nil {
+		return nil
+	}
+	return t.beforeCall(ctx, env)
 }
 
 // connect returns the connection for a call.

@@ -49,13 +49,15 @@ var (
 	_ tool.Adoptable  = (*Bash)(nil)
 	_ tool.Cleaner    = (*Bash)(nil)
 	_ tool.Timed      = (*Bash)(nil)
+	_ tool.Guarded    = (*Bash)(nil)
 )
 
 // arguments are the arguments of a call.
 type arguments struct {
-	Command        string `json:"command" minLength:"1" jsonschema:"The command, as given to bash -c. Standard input is empty"`
-	TimeoutSeconds int    `json:"timeout_seconds,omitempty" min:"1" max:"2592000" jsonschema:"Stop the command after this many seconds and set timed_out. Absent: the command is stopped after {deadline}, as a timeout"`
-	Cwd            string `json:"cwd,omitempty" jsonschema:"Directory to run in, inside the working directory. Absent: the working directory"`
+	Command        string   `json:"command" minLength:"1" jsonschema:"The command, as given to bash -c. Standard input is empty"`
+	TimeoutSeconds int      `json:"timeout_seconds,omitempty" min:"1" max:"2592000" jsonschema:"Stop the command after this many seconds and set timed_out. Absent: the command is stopped after {deadline}, as a timeout"`
+	Cwd            string   `json:"cwd,omitempty" jsonschema:"Directory to run in, inside the working directory. Absent: the working directory"`
+	Secrets        []string `json:"secrets,omitempty" maxItems:"20" jsonschema:"Names of secrets of the session, each of which the command has in the environment variable of that name"`
 }
 
 // answer is the result for the model of a command that ran.
@@ -128,6 +130,9 @@ func (b *Bash) RunBackground(ctx context.Context, call tool.Call, env tool.Env, 
 	}
 	if env.DryRun {
 		return tool.Success(map[string]string{"message": "[dry-run] Would run a command in " + command.Dir + "."})
+	}
+	if command.Secrets, err = b.secrets(ctx, call, env); err != nil {
+		return refused(tool.FromError(err))
 	}
 	run, ended := b.start(ctx, start{dir: b.runDir(call), command: command, logged: env.LogBytes})
 	if run == nil {

@@ -37,10 +37,12 @@ func send(ctx context.Context, env tool.Env, name, host string, req perdure.WebR
 // explain converts an error of the egress guard to one for the model. The guard's own text is kept
 // only for an invalid URL, because other texts may contain internal addresses.
 func explain(err *perdure.EgressError, host string) error {
-	switch err.Code {
-	case perdure.EgressDenied:
+	switch {
+	case err.Rule == perdure.RuleSecret:
+		return tool.Errorf("The request was not sent: %s", clean(err.Text))
+	case err.Code == perdure.EgressDenied:
 		return tool.Errorf("URL not allowed by network policy: %s", host)
-	case perdure.EgressInvalid:
+	case err.Code == perdure.EgressInvalid:
 		return tool.Errorf("Invalid URL: %s", clean(err.Text))
 	}
 	var slow interface{ Timeout() bool }

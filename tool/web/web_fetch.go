@@ -18,11 +18,15 @@ var webFetchText string
 // defaultMaxBytes is the default size limit of a body.
 const defaultMaxBytes = 1 << 20
 
+// maxHeaders is how many header fields a call may give.
+const maxHeaders = 32
+
 type webFetchIn struct {
-	URL      string `json:"url" minLength:"1" maxLength:"8192" jsonschema:"http or https."`
-	Method   string `json:"method,omitempty" enum:"GET,HEAD" default:"GET" jsonschema:"HEAD returns no content."`
-	Format   string `json:"format,omitempty" enum:"markdown,text,raw" default:"markdown" jsonschema:"The format for web pages."`
-	MaxBytes int    `json:"max_bytes,omitempty" min:"1" max:"5242880" default:"1048576" jsonschema:"The maximum number of bytes of the body to read."`
+	URL      string            `json:"url" minLength:"1" maxLength:"8192" jsonschema:"http or https."`
+	Method   string            `json:"method,omitempty" enum:"GET,HEAD" default:"GET" jsonschema:"HEAD returns no content."`
+	Format   string            `json:"format,omitempty" enum:"markdown,text,raw" default:"markdown" jsonschema:"The format for web pages."`
+	MaxBytes int               `json:"max_bytes,omitempty" min:"1" max:"5242880" default:"1048576" jsonschema:"The maximum number of bytes of the body to read."`
+	Headers  map[string]string `json:"headers,omitempty" jsonschema:"Header fields of the request, at most 32. A value may name a secret of the session, as in Bearer secret:NAME."`
 }
 
 type webFetchOut struct {
@@ -76,6 +80,9 @@ func fetch(ctx context.Context, in webFetchIn, env tool.Env) (webFetchOut, error
 	case at.Hostname() == "":
 		return webFetchOut{}, tool.Errorf("Invalid URL: it has no host.")
 	}
+	if err := checkHeaders(in.Headers); err != nil {
+		return webFetchOut{}, err
+	}
 	resp, err := send(ctx, env, "web_fetch", "", request(in, env))
 	if err != nil {
 		return webFetchOut{}, err
@@ -107,5 +114,32 @@ func request(in webFetchIn, env tool.Env) perdure.WebRequest {
 	if env.Locale != "" && !strings.ContainsAny(env.Locale, "\r\n\x00") {
 		header["Accept-Language"] = []string{env.Locale}
 	}
+	for name, value := range in.Headers {
+		header[http.CanonicalHeaderKey(name)] = []string{value}
+	}
 	return perdure.WebRequest{Method: in.Method, URL: in.URL, Header: header, MaxBytes: int64(in.MaxBytes)}
+}
+
+// checkHeaders checks the header fields that a model gives. Some servers read the method from a
+// header field; such a request could have an effect, and this tool has none.
+func checkHeaders(headers map[string]string) error {
+	if len(headers) > maxHeaders {
+		return tool.Errorf("There are %d headers; at most %d are allowed.", len(headers), maxHeaders)
+	}
+	for name, value := range headers {
+		strange := func(r rune) bool {
+			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_')
+		}
+		switch {
+		case name == "" || strings.ContainsFunc(name, strange):
+			return tool.Errorf("Invalid header %s: a name has only letters, digits, - and _.", clean(name))
+		case strings.Contains(strings.ToLower(name), "method"):
+			return tool.Errorf("The header %s is not allowed: web_fetch only reads, and this header can change the method.", clean(name))
+		case strings.EqualFold(name, "Host"):
+			return tool.Errorf("The header Host is not allowed: the URL names the host.")
+		case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
+			return tool.Errorf("Invalid header %s: its value has a control character.", clean(name))
+		}
+	}
+	return nil
 }

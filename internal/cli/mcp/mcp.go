@@ -26,8 +26,11 @@ type ServeOptions struct {
 	EngineSettings
 	Utility  settings.Utility
 	StopTime time.Duration // limit of the stop
-	In       io.Reader
-	Out      io.Writer
+	// Secrets that commands may use, that the model may read, too, and that need an approval for
+	// both; as in cli.SecretRules.
+	UseSecret, AllowSecret, AskSecret []string
+	In                                io.Reader
+	Out                               io.Writer
 }
 
 // EngineSettings say how an engine works.
@@ -133,6 +136,10 @@ type Serve struct {
 	Tool       []string      `help:"Offer this tool; * offers all tools that need no capability. Repeatable." placeholder:"NAME" required:""`
 	SoftBudget time.Duration `help:"How long a client without task support waits for a call, at most 50s." placeholder:"DURATION" default:"50s"`
 	settings.Utility
+
+	UseSecret   []string `name:"use-secret" help:"Name of a secret that commands of its session may have in their environment; * is every secret. Repeatable." placeholder:"NAME"`
+	AllowSecret []string `name:"allow-secret" help:"Name of a secret that the client may read with secret_store, and commands may use; * is every secret. Repeatable." placeholder:"NAME"`
+	AskSecret   []string `name:"ask-secret" help:"Name of a secret that needs an approval each time that the client wants to read it, or to use it in a command; * is every secret. Repeatable." placeholder:"NAME"`
 }
 
 // Run serves until the client disconnects.
@@ -140,7 +147,8 @@ func (c *Serve) Run(ctx context.Context, d Console) error {
 	dir, database, server := d.Store()
 	in, out := d.Streams()
 	return d.MCP().Serve(ctx, ServeOptions{Dir: dir, Database: database, Server: server, Tools: c.Tool,
-		SoftBudget: c.SoftBudget, EngineSettings: d.Settings(), Utility: c.Utility, StopTime: d.StopTime(), In: in, Out: out})
+		SoftBudget: c.SoftBudget, EngineSettings: d.Settings(), Utility: c.Utility, StopTime: d.StopTime(),
+		UseSecret: c.UseSecret, AllowSecret: c.AllowSecret, AskSecret: c.AskSecret, In: in, Out: out})
 }
 
 // Proxy runs between a client and a server.

@@ -61,7 +61,9 @@ func (a *Admission) judgeUnmasked(ctx context.Context, agent perdure.Agent, t to
 		}
 		more = append(more, wish)
 	}
-	j := a.core.Gate().Check(ctx, t, call, func(rewritten tool.Call) *tool.Result { return a.ArgumentFault(t, rewritten) }, more...)
+	gate := a.core.Gate()
+	gate.Rules = agent.Permissions
+	j := gate.Check(ctx, t, call, func(rewritten tool.Call) *tool.Result { return a.ArgumentFault(t, rewritten) }, more...)
 	if agent.DryRun { // nobody is asked
 		j.NeedsApproval = nil
 	}

@@ -22,11 +22,16 @@ type journaledEgress struct {
 	by          tool.Call
 	mask        func(string) string // masks secrets in the record; nil: there are none
 	left        *atomic.Int64       // denials that may still be recorded
+	ports       tool.Ports          // of the execution; its secrets and connections are inserted by reference
 }
 
 // Do implements tool.Egress.
 func (w journaledEgress) Do(ctx context.Context, req perdure.WebRequest) (perdure.WebResponse, error) {
-	resp, err := w.Egress.Do(ctx, req)
+	var resp perdure.WebResponse
+	req, err := w.withSecrets(ctx, req)
+	if err == nil {
+		resp, err = w.Egress.Do(ctx, req)
+	}
 	var denial *perdure.EgressError
 	if errors.As(err, &denial) && denial.Code == perdure.EgressDenied && w.left.Add(-1) >= 0 {
 		w.tell(perdure.RequestDenied{Host: denial.Host, Layer: denial.Layer, Rule: denial.Rule, Why: denial.Text})
@@ -51,11 +56,11 @@ func (w journaledEgress) tell(fact perdure.RequestDenied) {
 }
 
 // egressFor returns the egress for a call of a session; nil: there is none.
-func (en *Environment) egressFor(by tool.Call) tool.Egress {
+func (en *Environment) egressFor(by tool.Call, ports tool.Ports) tool.Egress {
 	if en.core.Ports.Egress == nil {
 		return nil
 	}
-	w := journaledEgress{Egress: en.core.Ports.Egress, environment: en, by: by, left: new(atomic.Int64)}
+	w := journaledEgress{Egress: en.core.Ports.Egress, environment: en, by: by, left: new(atomic.Int64), ports: ports}
 	w.left.Store(maxDenials)
 	return w
 }

@@ -75,7 +75,7 @@ func (en *Environment) Env(from *Caller, call tool.Call, sink tool.Sink) tool.En
 	}
 	env := tool.Env{
 		Call: call, Sink: sink, Registry: en.core.Tools, Files: files,
-		Egress: en.egressFor(by), Events: en.eventsFor(by, sink), Ports: ports,
+		Egress: en.egressFor(by, ports), Events: en.eventsFor(by, sink), Ports: ports,
 		Locale: cmp.Or(agent.Locale, "en"), Timezone: cmp.Or(agent.Timezone, "UTC"), DryRun: agent.DryRun,
 		Network: agent.Network, Visible: en.toolset.Names(*agent, from.Owner.HasDetachedWork), Now: time.Now,
 	}

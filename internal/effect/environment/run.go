@@ -40,12 +40,13 @@ func (en *Environment) InvokeBackground(ctx context.Context, t tool.Background, 
 type MaskedArgs struct {
 	Recorded json.RawMessage
 	Own      *redact.Set
+	Rules    []perdure.PermissionRule // of the agent that makes the call
 }
 
 // RunMasked runs the work of an execution and masks secrets in what it reports and returns.
 func (en *Environment) RunMasked(ctx context.Context, t tool.Tool, h MaskedArgs, env tool.Env,
 	work func(tool.Env) tool.Result) tool.Result {
-	env.Call.Granted = en.grantedSecrets(ctx, t, h.Recorded, env.Call)
+	env.Call.Granted = en.grantedSecrets(ctx, t, h, env.Call)
 	trusted := t.Spec().Trusted
 	v := secretargs.New(env.SecretMasker, h.Own)
 	if v == nil {
@@ -70,29 +71,34 @@ func (en *Environment) RunMasked(ctx context.Context, t tool.Tool, h MaskedArgs,
 		env.Utility = v.Utility(env.Utility)
 	}
 	r := work(env)
-	r.RevealsSecret = r.RevealsSecret && len(env.Call.Granted) > 0
+	r.RevealsSecret = r.RevealsSecret && slices.ContainsFunc(env.Call.Granted, func(p perdure.Permission) bool {
+		return p.Kind == tool.ReadSecret
+	})
 	r.Untrusted = r.Untrusted || !trusted
 	return v.Result(r)
 }
 
-// grantedSecrets returns the secrets that a call may show to the model. A policy must allow them
-// explicitly, or a person must have approved them; the absence of a policy is not enough.
-func (en *Environment) grantedSecrets(ctx context.Context, t tool.Tool, recorded json.RawMessage,
+// grantedSecrets returns the secrets that a call may show to the model, or give to a command. A
+// policy must allow them explicitly, or a person must have approved them; the absence of a policy
+// is not enough.
+func (en *Environment) grantedSecrets(ctx context.Context, t tool.Tool, h MaskedArgs,
 	call tool.Call) (granted []perdure.Permission) {
 	guarded, ok := t.(tool.Guarded)
 	if !ok {
 		return nil
 	}
-	call.Args = recorded
+	call.Args = h.Recorded
 	var wanted []perdure.Permission
 	if en.core.Guarded("permissions", func() error { wanted = guarded.Permissions(call); return nil }) != nil {
 		return nil
 	}
+	gate := en.core.Gate()
+	gate.Rules = h.Rules
 	for _, p := range wanted {
-		if p.Kind != tool.ReadSecret {
+		if !tool.MustBeGranted(p) {
 			continue
 		}
-		decision, _, err := en.core.Gate().Decide(ctx, call, p)
+		decision, _, err := gate.Decide(ctx, call, p)
 		if err == nil && (decision == perdure.Allow || decision != perdure.Deny && en.approved(ctx, call, p)) {
 			granted = append(granted, p)
 		}

@@ -25,7 +25,19 @@ func (cs *Calls) Answer(ctx context.Context, key perdure.CallKey, by string, res
 	if err != nil {
 		return fmt.Errorf("answer call %s: %w", key, err)
 	}
-	err = cs.core.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+	return cs.giveAnswer(ctx, key, by, result)
+}
+
+// AnswerConnected answers a call that waits for a connection which is there now. The runtime gives
+// the result, so it is not untrusted.
+func (cs *Calls) AnswerConnected(ctx context.Context, key perdure.CallKey, result perdure.ToolResult) error {
+	result.CallID = key.Call
+	return cs.giveAnswer(ctx, key, "runtime", result)
+}
+
+// giveAnswer commits the result of a call that the client answers.
+func (cs *Calls) giveAnswer(ctx context.Context, key perdure.CallKey, by string, result perdure.ToolResult) error {
+	err := cs.core.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		s, err := cs.core.Fold(tx.Reader(), key.Session)
 		if err != nil {
 			return err

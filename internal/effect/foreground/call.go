@@ -107,7 +107,7 @@ func (cs *Calls) execute(run Request, row perdure.Call, t tool.Tool,
 		Run: func(ctx context.Context) tool.Result {
 			env := env
 			env.Trace = c.owner.Traceparent(ctx)
-			return cs.environment.RunMasked(ctx, t, environment.MaskedArgs{Recorded: row.Args, Own: c.secretArgs}, env, func(env tool.Env) tool.Result {
+			return cs.environment.RunMasked(ctx, t, environment.MaskedArgs{Recorded: row.Args, Own: c.secretArgs, Rules: c.owner.Agent.Permissions}, env, func(env tool.Env) tool.Result {
 				return how(ctx, env.Call, env)
 			})
 		},

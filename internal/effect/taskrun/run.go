@@ -54,7 +54,7 @@ func (r *taskRun) run(ctx context.Context) tool.Result {
 	defer r.sink.Close()
 	env, own := r.env()
 	env.Trace = r.caller.Owner.Traceparent(ctx)
-	return r.tasks.environment.RunMasked(ctx, r.target, environment.MaskedArgs{Recorded: r.row.Args, Own: own}, *env, func(env tool.Env) tool.Result {
+	return r.tasks.environment.RunMasked(ctx, r.target, environment.MaskedArgs{Recorded: r.row.Args, Own: own, Rules: r.caller.Owner.Agent.Permissions}, *env, func(env tool.Env) tool.Result {
 		if r.start != FreshTask {
 			if result, done := r.resume(ctx, env); done {
 				return result
