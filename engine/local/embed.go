@@ -6,6 +6,7 @@ import (
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/engine/host"
 	"github.com/perdure/perdure/model/provider"
+	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
 

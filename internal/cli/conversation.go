@@ -36,7 +36,6 @@ func (c *conversation) send(ctx context.Context, text string, images ...perdure.
 	c.stream.sending()
 	message := perdure.Text(text)
 	message.Metadata = c.metadata
-	message := perdure.Text(text)
 	message.Parts = append(message.Parts, images...)
 	_, err := c.eng.Send(ctx, c.stream.id, message)
 	return err
