@@ -56,8 +56,8 @@ while read -r line; do
 done
 `
 
-// TestEndToEnd sets up a provider, a default model, an agent with a budget for one tool and a cap, a
-// secret for a host, an image and a priced tool in an empty home. One prompt uses all of them, by
+// TestEndToEnd sets up a provider, a default model, an agent with a budget for one tool and a cap,
+// a secret for a host, an image and a priced tool in an empty home. One prompt uses all of them, by
 // commands and by requests.
 func TestEndToEnd(t *testing.T) {
 	t.Parallel()
