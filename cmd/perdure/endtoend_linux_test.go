@@ -103,7 +103,7 @@ func TestEndToEnd(t *testing.T) {
 				filepath.Join(data, "mcp.json"): fmt.Sprintf(`{"mcpServers": {"shop": {"command": "sh", "args": [%q],
 					"prices": {"charge": {"amount": "0.25", "currency": "usd", "host": "shop.example.com"}}}}}`, packed+".sh"),
 				filepath.Join(data, "payments.json"): fmt.Sprintf(`{"wallet": {"url": %q, "authorization": "Bearer ${SHOP_WALLET}"},
-					"capabilities": ["mcp_shop"], "hosts": ["shop.example.com"], "caps": {"usd": {"per_request": "1", "per_day": "5"}}}`, sells.URL+"/pay"),
+					"capabilities": ["mcp_shop"], "hosts": ["shop.example.com"], "caps": {"usd": {"per_request": "1", "per_turn": "2", "per_day": "5", "approve_above": "0.50"}}}`, sells.URL+"/pay"),
 			} {
 				if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 					t.Fatal(err)

@@ -85,6 +85,9 @@ func (c paymentsConfig) open(known *redact.Set) (p local.Payments, err error) {
 	for currency, caps := range c.Caps {
 		p.Policy.Caps[currency] = local.PaymentCaps(caps)
 	}
+	if err == nil {
+		err = p.Policy.Check()
+	}
 	return p, err
 }
 

@@ -168,6 +168,7 @@ func TestPaymentsFile(t *testing.T) {
 		"no wallet":        {`{"hosts": []}`, "payment URL"},
 		"secret in clear":  {`{"wallet": {"url": "http://127.0.0.1:9/", "authorization": "Bearer abc"}}`, "write ${NAME} here"},
 		"missing variable": {`{"wallet": {"url": "http://127.0.0.1:9/", "authorization": "Bearer ${NOT_SET_HERE}"}}`, "NOT_SET_HERE, which is not set"},
+		"missing cap":      {`{"wallet": {"url": "http://127.0.0.1:9/"}, "caps": {"usd": {"per_request": "1", "per_day": "5"}}}`, `payments.json: payment policy: invalid caps of "usd": per_turn is missing`},
 		"bad cap":          {`{"wallet": {"url": "http://127.0.0.1:9/"}, "caps": {"usd": {"per_request": "much"}}}`, "per_request"},
 	} {
 		data := shortDir(t)

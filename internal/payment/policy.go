@@ -38,6 +38,13 @@ type caps struct{ request, turn, day, approve int64 }
 // spent is what counts against the caps before a payment, in millionths of its currency.
 type spent struct{ turn, day int64 }
 
+// Check returns what is wrong with a policy. Invalid: a host is no host, or a cap is missing or is
+// no amount.
+func (p Policy) Check() error {
+	_, err := p.read()
+	return err
+}
+
 // read parses a policy. Invalid: what is wrong with it.
 func (p Policy) read() (rules, error) {
 	r := rules{capabilities: p.Capabilities, hosts: perdure.NetworkList{Allowed: p.Hosts}, caps: map[string]caps{}}
@@ -52,6 +59,9 @@ func (p Policy) read() (rules, error) {
 		}{{"per_request", given.PerRequest, &c.request}, {"per_turn", given.PerTurn, &c.turn}, {"per_day", given.PerDay, &c.day}, {"approve_above", given.ApproveAbove, &c.approve}} {
 			if cap.name == "approve_above" && (cap.text == "" || cap.text == "0") {
 				continue
+			}
+			if cap.text == "" {
+				return rules{}, fmt.Errorf("payment policy: %w caps of %q: %s is missing", perdure.Invalid, currency, cap.name)
 			}
 			a, err := tool.ParseAmount(cap.text, currency)
 			if err != nil {

@@ -55,6 +55,7 @@ func SearchMessages() tool.Tool {
 		Class:       perdure.Pure,
 		SessionOnly: true,
 		NeedsEnv:    true,
+		Narration:   tool.Narration{Started: "Searching the messages for {query}", Completed: "Searched the messages for {query}", Failed: "Could not search the messages for {query}"},
 		Hints:       tool.Hints{ReadOnly: &yes, Idempotent: &yes, CapabilityID: MessagesCapability},
 	}, searchMessages)
 }

@@ -47,6 +47,7 @@ func ViewImage() tool.Tool {
 		Class:       perdure.Pure,
 		SessionOnly: true,
 		NeedsEnv:    true,
+		Narration:   tool.Narration{Started: "Looking at an image[: {path}]", Completed: "Looked at an image[: {path}]", Failed: "Could not look at the image[: {path}]"},
 		Hints:       tool.Hints{ReadOnly: &yes, Idempotent: &yes, CapabilityID: ImagesCapability},
 	}, viewImage)
 }
@@ -70,15 +71,8 @@ func viewImage(ctx context.Context, in viewImageIn, env tool.Env) (tool.Result, 
 	if tooLarge := checkSize(about.SizeBytes); tooLarge != nil {
 		return *tooLarge, nil
 	}
-	found, there, err := env.Images.Resolve(ctx, in.Image)
-	switch {
-	case err != nil:
-		return tool.Result{}, fmt.Errorf("view image: %w", err)
-	case !there:
-		return tool.Failf("There is no image %.80q in this session.", in.Image), nil
-	}
-	out := viewImageOut{Image: about.ID, MediaType: found.MediaType, SizeBytes: about.SizeBytes}
-	return tool.Success(out).WithImages(perdure.Image{Base64: found.Base64, MediaType: found.MediaType}), nil
+	out := viewImageOut{Image: about.ID, MediaType: about.ContentType, SizeBytes: about.SizeBytes}
+	return tool.Success(out).WithImages(perdure.Image{ID: about.ID, MediaType: about.ContentType}), nil
 }
 
 // viewFile shows a file that is an image.

@@ -42,7 +42,7 @@ by_command() {
 
 by_request() {
 	perdure egress allow --private "${SHOP_URL#http://}" # a setting of the machine, not of the API
-	served perdure serve --listen "$PERDURE_ADDR"
+	served perdure serve
 	ask PUT /v1/providers/house -d '{"kind": "openai", "base_url": "'"$MODEL_URL"'", "key": "'"$MODEL_KEY"'"}'
 	ask POST /v1/providers/house/test -d '{"model": "clerk"}'
 	ask PUT /v1/models/default -d '{"name": "house/clerk"}'
@@ -61,13 +61,13 @@ by_request() {
 		{"type": "image_file", "image_file": {"id": "'"$image"'"}}]}'
 	until_so asked '"state":"running"' "/v1/tasks?session=$session"
 	touch "$PACKED"
-	until_so asked 'It is packed' "/v1/sessions/$session/events?limit=500"
+	until_so asked 'It is packed' "/v1/sessions/$session/events?limit=200"
 
 	ask GET "/v1/tasks?session=$session&state=succeeded"
 	ask GET "/v1/payments?session=$session&state=paid"
 	ask GET "/v1/sessions/$session/files:grep?pattern=teapot"
 	ask GET "/v1/sessions/$session/images"
-	ask GET "/v1/sessions/$session/events?limit=500"
+	ask GET "/v1/sessions/$session/events?limit=200"
 	stopped
 }
 
