@@ -33,6 +33,7 @@ func SetTitle() tool.Tool {
 		DisplayName: "Set Title",
 		Description: strings.TrimSpace(setTitleText),
 		Class:       perdure.Idempotent,
+		SessionOnly: true,
 		NeedsEnv:    true,
 		Narration:   tool.Narration{Started: "Renaming the session to {title}", Completed: "Renamed the session to {title}", Failed: "Could not rename the session"},
 		Hints:       tool.Hints{Idempotent: &yes, Destructive: &no, CapabilityID: TitleCapability},

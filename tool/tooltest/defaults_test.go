@@ -158,7 +158,7 @@ func TestDefaultSchemas(t *testing.T) {
 		"stat_file":        {"path", stat},
 		"get_weather":      {"location units?", "location latitude longitude observed_at temperature humidity wind_speed condition units"},
 		"get_forecast":     {"location days? units?", "location units days"},
-		"web_fetch":        {"url method? format? max_bytes?", "url final_url status_code content_type title? content truncated"},
+		"web_fetch":        {"url method? format? max_bytes? headers?", "url final_url status_code content_type title? content truncated"},
 	}
 	for name, texts := range want {
 		want[name] = [2]string{sorted(texts[0]), sorted(texts[1])}

@@ -298,7 +298,7 @@ func TestWebFetchRefuses(t *testing.T) {
 		`{"url":"http://a","max_bytes":0}`:       "/max_bytes: got 0, want at least 1",
 		`{"url":"http://a","max_bytes":5242881}`: "/max_bytes: got 5242881, want at most 5242880",
 		`{"url":"http://a","header":{}}`:         "/header: unknown property",
-		`{"url":"http://a","headers":{"a":1}}`:   "/headers/a: value must be a string",
+		`{"url":"http://a","headers":{"a":1}}`:   "/headers/a: got number, want string",
 	} {
 		if got := run(t, session{tool.NewRegistry(web.WebFetch()), env}, "web_fetch", args); !strings.Contains(got, "Invalid arguments for web_fetch: "+text) {
 			t.Errorf("%s: got %s", args, got)
