@@ -33,6 +33,10 @@ func (f *filler) fill(v reflect.Value) {
 	case reflect.TypeFor[perdure.LabelTerm]():
 		v.SetString(fmt.Sprintf("k%d=ü", f.n))
 		return
+	case reflect.TypeFor[perdure.Decision]():
+		all := []perdure.Decision{perdure.Allow, perdure.Ask, perdure.Deny}
+		v.Set(reflect.ValueOf(all[f.n%len(all)]))
+		return
 	case reflect.TypeFor[perdure.Labels]():
 		v.Set(reflect.ValueOf(perdure.Labels{fmt.Sprintf("k%d", f.n): "<ü & \u2028>", "a.b/c": ""}))
 		return
