@@ -320,6 +320,7 @@ func TestC02Forms(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.must("secret set {kept} BANK_KEY --file {dir}/key.txt")
+	d.must("connection add github --token --host api.github.com --file {dir}/key.txt")
 	d.must("provider set gate --kind openai --base-url http://127.0.0.1:1/v1 --key-file {dir}/key.txt --default-model small")
 	told := 0
 	for _, s := range samples() {
@@ -440,6 +441,7 @@ func destroying() [][2]string {
 		{"file rm {kept} /hello.txt", "file ls {kept}"}, {"image rm {kept} dot.gif", "image list {kept}"}, {"value delete {kept} colour", "value list {kept}"}, {"secret delete {kept} BANK_KEY", "secret list {kept}"},
 		{"resource release {doubt} box", "resource list {doubt}"}, {"webhook delete {hook}", "webhook list"},
 		{"agent delete written", "agent list"}, {"harness delete house", "harness list"}, {"provider delete gate", "provider list"},
+		{"connection delete github", "connection list --jq [.[]|select(.kind==\"account\")|.name]"},
 	}
 }
 
@@ -450,6 +452,7 @@ func TestC10Destroys(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.must("secret set {kept} BANK_KEY --file {dir}/key.txt")
+	d.must("connection add github --token --host api.github.com --file {dir}/key.txt")
 	d.must("provider set gate --kind openai --base-url http://127.0.0.1:1/v1 --key-file {dir}/key.txt --default-model small")
 	asks := map[string]bool{"doctor": true} // the killed process is outside every store: testdata/processes.txtar
 	for _, pair := range destroying() {

@@ -361,6 +361,7 @@ func TestConnectionOnTerminal(t *testing.T) {
 		t.Errorf("another state: %v %v", resp, err)
 	}
 	if status, page, err := a.provider.Agree(address); err != nil || status != 200 || !strings.Contains(page, "close this page") {
+		_ = add.Process.Kill() // it waits for an answer
 		t.Errorf("%d %s %v", status, page, err)
 	}
 	for lines.Scan() {

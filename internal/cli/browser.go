@@ -66,9 +66,12 @@ func (b *browserReturn) answer(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "You can close this page and go back to the terminal.\n")
 }
 
-// wait waits for the answer.
+// expect says of which authorization the answer is. It is called before anybody learns the address
+// to open: a browser may be back at once.
+func (b *browserReturn) expect(begun engine.ConnectionFlow) { b.state.Store(&begun.State) }
+
+// wait waits for the expected answer.
 func (b *browserReturn) wait(ctx context.Context, begun engine.ConnectionFlow) (answer engine.ConnectionAnswer, err error) {
-	b.state.Store(&begun.State)
 	late := time.NewTimer(time.Until(begun.ExpiresAt))
 	defer late.Stop()
 	select {

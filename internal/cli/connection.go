@@ -215,6 +215,7 @@ func (c *connectionAdd) authorize(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	back.expect(begun)
 	a.message("open this address in a browser on this machine, within ten minutes:")
 	a.message("  %s", a.text(begun.URL))
 	answer, err := back.wait(ctx, begun)
