@@ -40,7 +40,7 @@ func (a *Async) detach(t *task) bool {
 		a.reportDetachFailure(t, err)
 		return false
 	}
-	a.log.Warn("call detached", "task", t.id, "tool", t.call.Tool, "budget", t.current.Soft, "session", t.call.Session,
+	a.log.Info("call detached", "task", t.id, "tool", t.call.Tool, "budget", t.current.Soft, "session", t.call.Session,
 		"call", t.call.ID, "args_bytes", len(t.call.Args))
 	t.interrupted = false
 	a.leaveTurn(t)

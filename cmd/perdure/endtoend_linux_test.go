@@ -133,6 +133,9 @@ func TestEndToEnd(t *testing.T) {
 					t.Errorf("%q is shown", secret)
 				}
 			}
+			if strings.Contains(said, `"level":`) {
+				t.Error("a log line is between the output of the commands")
+			}
 			if t.Failed() {
 				t.Logf("it printed:\n%s", said)
 			}

@@ -143,7 +143,7 @@ func (c *callRun) detach() bool {
 	c.run.Session, c.run.Row, c.run.Claimed = nil, nil, nil // a waiting task must not keep a conversation in memory
 	sink := c.calls.tasks.NewSink(task, 0)
 	c.sink.attachTask(sink)
-	c.calls.core.Log.Warn("call detached", "tool", c.row.Tool, "why", why, "budget", soft, "task", task.ID,
+	c.calls.core.Log.Info("call detached", "tool", c.row.Tool, "why", why, "budget", soft, "task", task.ID,
 		"call", c.row.Key, "args", redact.Document(c.row.Args))
 	c.calls.core.Wake(c.row.Key.Session)
 	c.calls.tasks.Evict(ctx, c.row.Key.Session)
