@@ -91,27 +91,7 @@ func TestEndToEnd(t *testing.T) {
 			}))
 			t.Cleanup(thinks.Close)
 
-			home := t.TempDir()
-			data := filepath.Join(home, ".local/share/perdure")
-			picture, err := base64.StdEncoding.DecodeString(dotPNG)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for name, text := range map[string]string{
-				filepath.Join(home, "teapot.png"): string(picture),
-				packed + ".sh":                    fmt.Sprintf(shopProgram, packed),
-				filepath.Join(data, "mcp.json"): fmt.Sprintf(`{"mcpServers": {"shop": {"command": "sh", "args": [%q],
-					"prices": {"charge": {"amount": "0.25", "currency": "usd", "host": "shop.example.com"}}}}}`, packed+".sh"),
-				filepath.Join(data, "payments.json"): fmt.Sprintf(`{"wallet": {"url": %q, "authorization": "Bearer ${SHOP_WALLET}"},
-					"capabilities": ["mcp_shop"], "hosts": ["shop.example.com"], "caps": {"usd": {"per_request": "1", "per_turn": "2", "per_day": "5", "approve_above": "0.50"}}}`, sells.URL+"/pay"),
-			} {
-				if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
+			home, data := newShopHome(t, packed, sells.URL)
 
 			said := playScript(t, home, function, "MODEL_URL="+thinks.URL+"/v1", "MODEL_KEY="+modelKey, "SHOP_URL="+sells.URL,
 				"SHOP_KEY="+shopKey, "PACKED="+packed, "SHOP_WALLET=w4llet",
@@ -141,6 +121,34 @@ func TestEndToEnd(t *testing.T) {
 			}
 		})
 	}
+}
+
+// newShopHome creates a home with a picture, and with the files of the data directory that a person
+// writes: the MCP server of the shop with the price of a tool, and who pays.
+func newShopHome(t *testing.T, packed, shop string) (home, data string) {
+	t.Helper()
+	home = t.TempDir()
+	data = filepath.Join(home, ".local/share/perdure")
+	picture, err := base64.StdEncoding.DecodeString(dotPNG)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		filepath.Join(home, "teapot.png"): string(picture),
+		packed + ".sh":                    fmt.Sprintf(shopProgram, packed),
+		filepath.Join(data, "mcp.json"): fmt.Sprintf(`{"mcpServers": {"shop": {"command": "sh", "args": [%q],
+			"prices": {"charge": {"amount": "0.25", "currency": "usd", "host": "shop.example.com"}}}}}`, packed+".sh"),
+		filepath.Join(data, "payments.json"): fmt.Sprintf(`{"wallet": {"url": %q, "authorization": "Bearer ${SHOP_WALLET}"},
+			"capabilities": ["mcp_shop"], "hosts": ["shop.example.com"], "caps": {"usd": {"per_request": "1", "per_turn": "2", "per_day": "5", "approve_above": "0.50"}}}`, shop+"/pay"),
+	} {
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return home, data
 }
 
 // playScript runs a function of endtoend.bash in a home, and returns everything that it printed.
