@@ -451,10 +451,19 @@ func prints(t *testing.T, args ...string) string {
 // commandHelp returns the help of every command.
 func commandHelp(t *testing.T) map[string]string {
 	t.Helper()
-	_, list, _ := strings.Cut(prints(t, "--help"), "Commands:\n")
+	row := regexp.MustCompile(`(?m)^ {2}([a-z-]+(?: [a-z-]+)?)(?: {2,}|$)`)
+	_, list, _ := strings.Cut(prints(t, "--help"), "\nStart here:\n")
 	all := map[string]string{}
-	for _, command := range regexp.MustCompile(`(?m)^ {2}([a-z-]+(?: [a-z-]+)?)(?: {2,}|$)`).FindAllStringSubmatch(list, -1) {
-		all[command[1]] = prints(t, append(strings.Fields(command[1]), "--help")...)
+	for _, noun := range row.FindAllStringSubmatch(list, -1) {
+		help := prints(t, noun[1], "--help")
+		_, verbs, isNoun := strings.Cut(help, "\nCommands:\n")
+		if !isNoun {
+			all[noun[1]] = help
+			continue
+		}
+		for _, command := range row.FindAllStringSubmatch(verbs, -1) {
+			all[command[1]] = prints(t, append(strings.Fields(command[1]), "--help")...)
+		}
 	}
 	return all
 }
@@ -469,6 +478,7 @@ func commandOf(line string, commands map[string]string) string {
 	return ""
 }
 
+// hasFlag reports whether a help page describes a flag, or names it among the global ones.
 func hasFlag(help, flag string) bool {
-	return regexp.MustCompile(`(?m)^ +(?:-[a-z], +)?` + flag + `\b|^ +` + flag + `,`).MatchString(help)
+	return regexp.MustCompile(`(?m)^ +(?:-[a-z], +)?` + flag + `\b|^ .*` + flag + `(?:,|$)`).MatchString(help)
 }

@@ -33,6 +33,7 @@ type desk struct {
 	*doorway
 	names *strings.Replacer // replaces the placeholders of samples with objects of the server: {kept} is a session
 	dir   string            // for the files that commands write
+	stdin io.Reader         // of commands; nil: one that must not be read
 }
 
 // ran is the result of a command.
@@ -76,6 +77,19 @@ func (d *desk) run(line string, stream bool) ran {
 func (d *desk) runAt(at cli.Terminal, line string, stream bool) ran {
 	d.t.Helper()
 	line = d.names.Replace(line)
+	return d.runArgs(at, append([]string{"--no-input"}, strings.Fields(line)...), stream)
+}
+
+// runWith runs a command line that may ask, with the given streams.
+func (d *desk) runWith(at cli.Terminal, line string) ran {
+	d.t.Helper()
+	return d.runArgs(at, strings.Fields(d.names.Replace(line)), false)
+}
+
+// runArgs runs a command with these arguments.
+func (d *desk) runArgs(at cli.Terminal, args []string, stream bool) ran {
+	d.t.Helper()
+	line := strings.TrimPrefix(strings.Join(args, " "), "--no-input ")
 	ctx, stop := context.WithTimeout(d.t.Context(), waitTime)
 	defer stop()
 	out, talk := &heardFirst{}, &bytes.Buffer{}
@@ -83,8 +97,11 @@ func (d *desk) runAt(at cli.Terminal, line string, stream bool) ran {
 		out.end = stop
 	}
 	w := dependencies(at, redact.NewSet())
-	w.Args, w.DataDir = append([]string{"--no-input"}, strings.Fields(line)...), d.data
+	w.Args, w.DataDir = args, d.data
 	w.Stdin, w.Stdout, w.Stderr = untyped{d.t, line}, out, talk
+	if d.stdin != nil {
+		w.Stdin = d.stdin
+	}
 	w.Env = func(name string) string { return map[string]string{"HOME": d.dir, "XDG_CONFIG_HOME": d.dir}[name] }
 	w.Log = func(cli.LogStyle) *slog.Logger { return slog.New(slog.DiscardHandler) }
 	code := cli.Main(ctx, w)
@@ -121,8 +138,16 @@ func (r ran) values() (all []any, err error) {
 // commandsOf reads the list of commands from the help.
 func (d *desk) commandsOf() (all []string) {
 	d.t.Helper()
-	for _, found := range regexp.MustCompile(`(?m)^  ([a-z]+(?: [a-z-]+)?)(?:   | [^ ].*<|$)`).FindAllStringSubmatch(d.must("--help"), -1) {
-		all = append(all, found[1])
+	row := regexp.MustCompile(`(?m)^ {2}([a-z]+(?: [a-z-]+)?)(?: {2,}|$)`)
+	_, list, _ := strings.Cut(d.must("--help"), "\nStart here:\n")
+	for _, noun := range row.FindAllStringSubmatch(list, -1) {
+		_, verbs, isNoun := strings.Cut(d.must("help "+noun[1]), "\nCommands:\n")
+		if !isNoun {
+			all = append(all, noun[1])
+		}
+		for _, found := range row.FindAllStringSubmatch(verbs, -1) {
+			all = append(all, found[1])
+		}
 	}
 	if len(all) < 80 {
 		d.t.Fatalf("only %d commands were found: %v", len(all), all)
@@ -225,7 +250,7 @@ func newDesk(t *testing.T) *desk {
 	d.names = strings.NewReplacer("{kept}", kept, "{tables}", tables, "{build}", build, "{doubt}", doubt, "{model}", model, "{dir}", d.dir, "{hook}", hook.URL+"/",
 		"{call}", wait+"/"+d.must("call list "+wait+" --jq .[].key.call_id"),
 		"{doubted}", doubt+"/"+d.must("call list "+doubt+` --jq .[]|select(.state=="unknown"and(.tool=="bash")and(.task_id==null)).key.call_id`),
-		"{ask}", ask, "{first}", approvals[0], "{second}", approvals[1], "{third}", approvals[2],
+		"{ask}", ask, "{first}", approvals[0], "{second}", approvals[1], "{third}", approvals[2], "{fourth}", approvals[3],
 		"{budget}", d.must("budget show session kept -o name"), "{delivery}", d.must("webhook deliveries "+hook.URL+"/ -o name"))
 	return d
 }
@@ -464,6 +489,9 @@ func TestC10Destroys(t *testing.T) {
 		before := d.must(look)
 		if r := d.run(line+" --dry-run", false); r.code != 0 || r.talk == "" || d.must(look) != before {
 			t.Errorf("perdure %s: exit code %d, %q; %s, was %s", r.line, r.code, r.talk, d.must(look), before)
+		}
+		if r := d.runWith(cli.Terminal{}, line); r.code != 9 || !strings.Contains(r.talk, "confirm with") || d.must(look) != before {
+			t.Errorf("perdure %s, without a terminal: exit code %d, want 9: %s; %s, was %s", r.line, r.code, r.talk, d.must(look), before)
 		}
 		for _, at := range []cli.Terminal{{Stdin: true, Stderr: true}, {}} {
 			if r := d.runAt(at, line, false); r.code != 9 || !strings.Contains(r.talk, "confirm with --yes") || d.must(look) != before {

@@ -69,7 +69,7 @@ func dependencies(terminal cli.Terminal, known *redact.Set) cli.Dependencies {
 			return testModel(ctx, name, options, known)
 		},
 		SameDatabase: sameDatabase,
-		Diagnose:     diagnose, Supervised: supervised{},
+		Diagnose:     diagnose, Supervised: supervised{}, Servers: servers{},
 		Admin:     admin.Operations{Garbage: collectGarbage, RotateKey: rotateKey, Schema: schemaOf, Migrate: migrate},
 		Egress:    cli.EgressRules{Rules: readRules, SetRules: writeRules, Test: testEgress},
 		Demo:      demo.Options{Program: self(), Open: openDemo, OpenRuntime: openDemoRuntime},

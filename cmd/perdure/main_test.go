@@ -60,6 +60,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("PERDURE_SANDBOX", os.Getenv("PERDURE_SANDBOX"))
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise each of the many processes takes a second to end
 			env.Defer(func() { killCommands(data) })
+			env.Defer(func() { killServer(data) })
 			return nil
 		},
 		Condition: func(cond string) (bool, error) {
@@ -77,6 +78,13 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 	})
+}
+
+// killServer ends the server in the background that a failed script has left.
+func killServer(data string) {
+	if p, err := (servers{}).Find(context.Background(), data); err == nil {
+		_ = syscall.Kill(p.PID, syscall.SIGKILL) // it may be gone by now
+	}
 }
 
 // scriptCommands are the commands of the scripts in addition to those of testscript.

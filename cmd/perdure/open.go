@@ -93,7 +93,11 @@ func openStore(ctx context.Context, o cli.OpenOptions) (store.Store, error) {
 	if o.Database != "" {
 		return openDatabase(ctx, o)
 	}
-	return sqlite.Open(ctx, sqlite.Config{Dir: o.Dir, ReadOnly: o.Access == cli.Reading, Program: "perdure",
+	program := "perdure"
+	if o.Serve {
+		program = serveProgram
+	}
+	return sqlite.Open(ctx, sqlite.Config{Dir: o.Dir, ReadOnly: o.Access == cli.Reading, Program: program,
 		Reserve: reserveBytes})
 }
 

@@ -268,7 +268,7 @@ func inTest(t *testing.T, text, addr string) string {
 		{`(?m)^((?:perdure|\./my-server) serve(?: [^&>\n]*?)?)( +#.*)?$`, "served $1"},
 		{`(?m)^(perdure (?:event tail|task watch|session tail|attach|log -f|task log -f|task attach|mcp serve) ?.*|perdure api GET .*event-stream.*|curl -N .*)$`, "followed $1"},
 		{`(^|[ =])(/backups/|/srv/perdure)`, "$1~$2"},
-		{`(?m)^(perdure (?:approve|session delete) [^|\n]*?)( +#.*)?$`, "$1 --yes"}, // as confirmed on a terminal
+		{`(?m)^(perdure (?:approve|cancel|(?:approval approve|task cancel|schedule backfill|budget remove|token revoke|resource release|(?:session|schedule|webhook|value|secret|agent|harness|provider|connection) delete|(?:file|image) rm)) [^|\n]*?)( +#.*)?$`, "$1 --yes"}, // as confirmed on a terminal
 		{`(_API_KEY=)…`, "${1}k"},
 		{`--base-url http://\S+`, ""},
 		{`http://localhost:11434/v1`, provider + "/v1"}, // of a stored provider

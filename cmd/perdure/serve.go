@@ -32,7 +32,7 @@ func serve(ctx context.Context, s cli.ServeOptions) (err error) {
 	if err := checkAddr(s); err != nil {
 		return err
 	}
-	st, err := openStore(ctx, cli.OpenOptions{Access: cli.Writing, Dir: s.Dir, Database: s.Database})
+	st, err := openStore(ctx, cli.OpenOptions{Access: cli.Writing, Dir: s.Dir, Database: s.Database, Serve: true})
 	if err != nil {
 		return err // before listening: another server of this directory uses the same address
 	}

@@ -10,12 +10,12 @@ import (
 )
 
 type agentCommand struct {
-	List agentList `cmd:"" help:"List agents, both stored ones and those of mcp.json."`
+	List agentList `cmd:"" aliases:"ls" help:"List agents, both stored ones and those of mcp.json."`
 	Show agentShow `cmd:"" help:"Show an agent as stored, or with everything it inherits."`
 
 	Versions agentVersions `cmd:"" help:"List the versions of an agent."`
 	Apply    agentApply    `cmd:"" help:"Create or update an agent from a file."`
-	Delete   agentDelete   `cmd:"" help:"Delete a stored agent. Turns of its sessions stop."`
+	Delete   agentDelete   `cmd:"" aliases:"rm" help:"Delete a stored agent. Turns of its sessions stop."`
 }
 
 type agentList struct {

@@ -22,8 +22,8 @@ import (
 type ConnectFunc func(context.Context, OpenOptions) (raw.Client, error)
 
 type apiCommand struct {
-	Method   string   `arg:"" help:"HTTP method: GET, POST, PUT, PATCH, DELETE or HEAD."`
-	Path     string   `arg:"" help:"Path of the operation, for instance /v1/sessions; see docs/reference/http.md."`
+	Method   string   `arg:"" help:"HTTP method: GET, POST, PUT, PATCH, DELETE or HEAD. Without one it is GET, or POST with a body."`
+	Path     string   `arg:"" optional:"" help:"Path of the operation, for instance /v1/sessions; see docs/reference/http.md."`
 	Body     string   `short:"d" name:"body" help:"Request body, JSON unless a Content-Type header is given. @FILE reads it from a file, - from stdin." placeholder:"TEXT"`
 	Header   []string `short:"H" sep:"none" help:"Request header, as 'Name: value'. Repeatable." placeholder:"HEADER"`
 	Query    []string `short:"q" sep:"none" help:"Query parameter, as name=value. Repeatable." placeholder:"NAME=VALUE"`
@@ -95,10 +95,25 @@ func (c *apiCommand) Run(ctx context.Context, a *app) error {
 	return c.pass(ctx, a, resp.Body)
 }
 
+// fillMethod fills in the method when only a path was given: GET, or POST with a body.
+func (c *apiCommand) fillMethod() {
+	if c.Path != "" || !strings.Contains(c.Method, "/") {
+		return
+	}
+	c.Method, c.Path = http.MethodGet, c.Method
+	if c.Body != "" {
+		c.Method = http.MethodPost
+	}
+}
+
 // request builds the request. Invalid arguments are refused before anything is sent.
 func (c *apiCommand) request(a *app) (raw.Request, error) {
+	c.fillMethod()
 	r := raw.Request{Method: strings.ToUpper(c.Method), Path: c.Path, Query: url.Values{}, Header: http.Header{},
 		Key: rand.Text()}
+	if c.Path == "" {
+		return r, usageError(`expected "<path>"`, "for instance "+program+" api "+c.Method+" /v1/sessions")
+	}
 	known := []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
 		http.MethodHead}
 	if !slices.Contains(known, r.Method) {

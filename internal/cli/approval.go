@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
@@ -15,14 +16,14 @@ import (
 )
 
 type approvalCommand struct {
-	List    approvalList    `cmd:"" help:"List approvals; by default only open ones."`
+	List    approvalList    `cmd:"" aliases:"ls" help:"List approvals, newest first; by default only open ones."`
 	Show    approvalShow    `cmd:"" help:"Show an approval with the exact arguments."`
 	Approve approvalApprove `cmd:"" help:"Approve the call: it runs once, with exactly the arguments shown."`
 	Deny    approvalDeny    `cmd:"" help:"Deny the call. The agent is notified and continues without it."`
 }
 
 type approvalList struct {
-	outputFlags
+	listFlags
 	Session string   `help:"Only approvals of this session." placeholder:"ID"`
 	State   []string `help:"Only approvals in these states: open, approved, denied, expired, void. Default: open." placeholder:"STATE" xor:"state"`
 	All     bool     `help:"Approvals in all states." xor:"state"`
@@ -41,10 +42,14 @@ func approvals(now clock) outputList[perdure.Approval] {
 				{text: now.age(p.RequestedAt)}, {text: expiry(p, now)}, {text: redact.Document(p.Args)},
 			}
 		},
+		wide: func(p perdure.Approval) []field {
+			return []field{{"SESSION", cell{text: string(p.Session)}}, {"CALL", cell{text: string(p.Call)}},
+				{"DECIDED BY", cell{text: p.DecidedBy}}}
+		},
 	}
 }
 
-// Run lists approvals in the order of their requests.
+// Run lists approvals.
 func (c *approvalList) Run(ctx context.Context, a *app) error {
 	wanted := []perdure.ApprovalState{perdure.ApprovalOpen}
 	if len(c.State) > 0 {
@@ -81,6 +86,10 @@ func (c *approvalList) Run(ctx context.Context, a *app) error {
 				}
 				chosen = append(chosen, p)
 			}
+		}
+		chosen, err = newestWithin(c.listFlags, a.now().Time, chosen, func(p perdure.Approval) time.Time { return p.RequestedAt })
+		if err != nil {
+			return err
 		}
 		return approvals(a.now()).print(ctx, a, c.outputFlags, chosen)
 	})

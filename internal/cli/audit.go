@@ -3,13 +3,14 @@ package cli
 import (
 	"context"
 	"strconv"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
 )
 
 type auditCommand struct {
-	List auditList `cmd:"" help:"List the audit log, oldest entries first. Entries are tamper-evident; check them with admin verify."`
+	List auditList `cmd:"" aliases:"ls" help:"List the audit log, oldest entries first. Entries are tamper-evident; check them with admin verify."`
 }
 
 type auditList struct {
@@ -18,14 +19,13 @@ type auditList struct {
 	Subject string `help:"Only actions on this subject." placeholder:"WHAT"`
 	Session string `help:"Only actions in this session." placeholder:"ID"`
 	After   int64  `help:"Only entries after this sequence number." placeholder:"SEQ"`
-	Limit   int    `help:"Maximum number; 0 for all." default:"0" placeholder:"N"`
-	outputFlags
+	listFlags
 }
 
 // Run lists entries of the audit log.
 func (c *auditList) Run(ctx context.Context, a *app) error {
 	return a.read(ctx, func(eng Engine) error {
-		q := engine.AuditQuery{After: c.After, Limit: c.Limit, Action: c.Action, Actor: c.Actor, Subject: c.Subject}
+		q := engine.AuditQuery{After: c.After, Limit: c.asked(), Action: c.Action, Actor: c.Actor, Subject: c.Subject}
 		if id, err := perdure.ParseID[perdure.SessionID](c.Session); err == nil {
 			q.Session = id // the session may be deleted: its entries stay
 		} else if c.Session != "" {
@@ -40,6 +40,9 @@ func (c *auditList) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		now := a.now()
+		if all, err = within(c.listFlags, now.Time, all, func(one engine.AuditEntry) time.Time { return one.At }); err != nil {
+			return err
+		}
 		return outputList[engine.AuditEntry]{
 			noun: "entries", head: []string{"SEQ", "WHEN", "ACTOR", "ACTION", "SUBJECT", "SESSION"},
 			name: func(one engine.AuditEntry) string { return strconv.FormatInt(one.Seq, 10) },

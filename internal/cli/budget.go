@@ -15,7 +15,7 @@ type budgetCommand struct {
 	Show   budgetShow    `cmd:"" help:"Show budgets and what was spent."`
 	Ledger budgetLedger  `cmd:"" help:"Show the ledger of a budget. It is append-only."`
 	Resume sessionResume `cmd:"" help:"Resume a session that a budget paused, at its soft limit or because of an unknown price."`
-	Remove budgetRemove  `cmd:"" help:"Remove a budget and its ledger."`
+	Remove budgetRemove  `cmd:"" aliases:"rm,delete" help:"Remove a budget and its ledger."`
 }
 
 type budgetSet struct {

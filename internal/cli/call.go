@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/redact"
 )
 
 type callCommand struct {
-	List    callList    `cmd:"" help:"List the calls of a session in the order of their claims."`
+	List    callList    `cmd:"" aliases:"ls" help:"List the calls of a session, newest first."`
 	Show    callShow    `cmd:"" help:"Show a call: its arguments, executions and outcome."`
 	Resolve taskResolve `cmd:"" help:"Record the outcome of an unknown call (same as task resolve)."`
 }
@@ -19,7 +20,7 @@ type callCommand struct {
 type callList struct {
 	Session string   `arg:"" help:"Session: id, unique id prefix, title, or last."`
 	State   []string `help:"Only calls in these states: running, settled, unknown." placeholder:"STATE"`
-	outputFlags
+	listFlags
 }
 
 // Run lists calls. Arguments are shown with secrets masked (RD6).
@@ -41,6 +42,10 @@ func (c *callList) Run(ctx context.Context, a *app) error {
 				}
 				chosen = append(chosen, callViewOf(call))
 			}
+		}
+		chosen, err = newestWithin(c.listFlags, a.now().Time, chosen, func(v callView) time.Time { return v.ClaimedAt })
+		if err != nil {
+			return err
 		}
 		return calls(a.now()).print(ctx, a, c.outputFlags, chosen)
 	})

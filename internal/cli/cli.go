@@ -26,6 +26,7 @@ import (
 	"github.com/perdure/perdure/internal/cli/admin"
 	"github.com/perdure/perdure/internal/cli/chaoscmd"
 	"github.com/perdure/perdure/internal/cli/demo"
+	"github.com/perdure/perdure/internal/cli/man"
 	"github.com/perdure/perdure/internal/cli/mcp"
 	"github.com/perdure/perdure/internal/cli/settings"
 )
@@ -61,6 +62,7 @@ type Dependencies struct {
 	// Diagnose checks whether perdure can work with a data directory. It changes nothing.
 	Diagnose   func(ctx context.Context, dataDir string) []Check
 	Supervised // on this machine
+	Servers    ServerProcesses // nil: no server can be found or run in the background
 
 	// Serve opens a data directory and answers requests until ctx ends. It returns the error of
 	// Open, or of listening on the address.
@@ -101,58 +103,60 @@ type LogStyle struct {
 type commandLine struct {
 	Flags flags `embed:""`
 
-	Run     runCommand     `cmd:"" help:"Send a prompt to an agent and wait until its work is done."`
-	PS      psCommand      `cmd:"" name:"ps" help:"Show running work, grouped by what it needs from you."`
-	Log     taskLog        `cmd:"" help:"Print the output of a task (same as task log)."`
-	Attach  attachCommand  `cmd:"" help:"Follow the output of a task and send it input (same as task attach)."`
-	Cancel  taskCancel     `cmd:"" help:"Cancel a task and everything it started (same as task cancel)."`
-	Resolve taskResolve    `cmd:"" help:"Record the outcome of an unknown task or call (same as task resolve)."`
-	Session sessionCommand `cmd:"" help:"Manage sessions: new, list, show, send, tail, label, rename, interrupt, pause, resume, fork, export, import, delete."`
-	Event   eventCommand   `cmd:"" help:"Read the journal of a session: list, tail, show, replay."`
-	Task    taskCommand    `cmd:"" help:"Manage tasks, the work that outlives a turn: list, show, log, watch, attach, input, message, detach, delivery, drain, cancel, resolve."`
-	Call    callCommand    `cmd:"" help:"Inspect the calls of a session in the effect ledger: list, show, resolve."`
+	Run     runCommand     `cmd:"" group:"Start here" help:"Send a prompt to an agent and wait until its work is done."`
+	PS      psCommand      `cmd:"" group:"Start here" name:"ps" help:"Show running work, grouped by what it needs from you."`
+	Log     taskLog        `cmd:"" group:"Sessions and tasks" aliases:"logs" help:"Print the output of a task (same as task log)."`
+	Attach  attachCommand  `cmd:"" group:"Sessions and tasks" help:"Follow the output of a task and send it input (same as task attach)."`
+	Cancel  taskCancel     `cmd:"" group:"Sessions and tasks" help:"Cancel a task and everything it started (same as task cancel)."`
+	Resolve taskResolve    `cmd:"" group:"Decide" help:"Record the outcome of an unknown task or call (same as task resolve)."`
+	Session sessionCommand `cmd:"" group:"Sessions and tasks" aliases:"sessions" help:"Manage sessions: new, list, show, send, tail, label, rename, interrupt, pause, resume, fork, export, import, delete."`
+	Event   eventCommand   `cmd:"" group:"Sessions and tasks" aliases:"events" help:"Read the journal of a session: list, tail, show, replay."`
+	Task    taskCommand    `cmd:"" group:"Sessions and tasks" aliases:"tasks" help:"Manage tasks, the work that outlives a turn: list, show, log, watch, attach, input, message, detach, delivery, drain, cancel, resolve."`
+	Call    callCommand    `cmd:"" group:"Sessions and tasks" aliases:"calls" help:"Inspect the calls of a session in the effect ledger: list, show, resolve."`
 
-	Approval approvalCommand `cmd:"" help:"Review calls that need approval: list, show, approve, deny."`
-	Approve  approvalApprove `cmd:"" help:"Approve a call (same as approval approve)."`
+	Approval approvalCommand `cmd:"" group:"Decide" aliases:"approvals" help:"Review calls that need approval: list, show, approve, deny."`
+	Approve  approvalApprove `cmd:"" group:"Decide" help:"Approve a call (same as approval approve)."`
+	Deny     approvalDeny    `cmd:"" group:"Decide" help:"Deny a call (same as approval deny)."`
 
-	Schedule scheduleCommand `cmd:"" help:"Manage schedules: create, list, show, next, explain, trigger, pause, resume, backfill, delete."`
-	Budget   budgetCommand   `cmd:"" help:"Manage spending limits: set, show, ledger, resume, remove."`
-	Cost     costCommand     `cmd:"" help:"Show costs: report."`
-	Payment  paymentCommand  `cmd:"" help:"Read and resolve what tools paid: list, show, resolve."`
-	Webhook  webhookCommand  `cmd:"" help:"Send events to a URL: create, list, show, change, test, deliveries, redeliver, delete."`
+	Schedule scheduleCommand `cmd:"" group:"Automate" aliases:"schedules" help:"Manage schedules: create, list, show, next, explain, trigger, pause, resume, backfill, delete."`
+	Budget   budgetCommand   `cmd:"" group:"Operate" aliases:"budgets" help:"Manage spending limits: set, show, ledger, resume, remove."`
+	Cost     costCommand     `cmd:"" group:"Operate" aliases:"costs" help:"Show costs: report."`
+	Payment  paymentCommand  `cmd:"" group:"Operate" aliases:"payments" help:"Read and resolve what tools paid: list, show, resolve."`
+	Webhook  webhookCommand  `cmd:"" group:"Automate" aliases:"webhooks" help:"Send events to a URL: create, list, show, change, test, deliveries, redeliver, delete."`
 
-	File   fileCommand   `cmd:"" help:"Manage the files of a session: ls, cat, put, get, mv, rm, grep."`
-	Value  valueCommand  `cmd:"" help:"Manage the named values of a session: get, set, list, delete."`
-	Secret secretCommand `cmd:"" help:"Manage the secrets of a session, which tools can use and nobody can read: set, rotate, list, delete."`
+	File   fileCommand   `cmd:"" group:"Sessions and tasks" aliases:"files" help:"Manage the files of a session: ls, cat, put, get, mv, rm, grep."`
+	Value  valueCommand  `cmd:"" group:"Sessions and tasks" aliases:"values" help:"Manage the named values of a session: get, set, list, delete."`
+	Secret secretCommand `cmd:"" group:"Sessions and tasks" aliases:"secrets" help:"Manage the secrets of a session, which tools can use and nobody can read: set, rotate, list, delete."`
 
-	Image imageCommand `cmd:"" help:"Manage the images of a session: put, list, get, rm."`
-	SQL   sqlCommand   `cmd:"" name:"sql" help:"Read the databases of a session: ls, query, dump."`
+	Image imageCommand `cmd:"" group:"Sessions and tasks" aliases:"images" help:"Manage the images of a session: put, list, get, rm."`
+	SQL   sqlCommand   `cmd:"" group:"Sessions and tasks" name:"sql" help:"Read the databases of a session: ls, query, dump."`
 
-	Resource resourceCommand `cmd:"" help:"Manage the resources of a session: list, show, release."`
+	Resource resourceCommand `cmd:"" group:"Sessions and tasks" aliases:"resources" help:"Manage the resources of a session: list, show, release."`
 
-	Tool       toolCommand       `cmd:"" help:"Inspect, call and create tools: list, show, call, init."`
-	Agent      agentCommand      `cmd:"" help:"Manage agents: list, show, versions, apply, delete."`
-	Harness    harnessCommand    `cmd:"" help:"Manage harnesses, the configuration that agents inherit: list, show, versions, apply, delete."`
-	Connection connectionCommand `cmd:"" help:"Connect accounts of users at other services, and test them and MCP servers: add, list, test, delete."`
-	Provider   providerCommand   `cmd:"" help:"Manage the providers of models and their keys: list, show, set, test, delete."`
-	Model      modelCommand      `cmd:"" help:"List the models that are known by name, and set the default model: list, default."`
+	Tool       toolCommand       `cmd:"" group:"Configure" aliases:"tools" help:"Inspect, call and create tools: list, show, call, init."`
+	Agent      agentCommand      `cmd:"" group:"Configure" aliases:"agents" help:"Manage agents: list, show, versions, apply, delete."`
+	Harness    harnessCommand    `cmd:"" group:"Configure" aliases:"harnesses" help:"Manage harnesses, the configuration that agents inherit: list, show, versions, apply, delete."`
+	Connection connectionCommand `cmd:"" group:"Configure" aliases:"connections" help:"Connect accounts of users at other services, and test them and MCP servers: add, list, test, delete."`
+	Provider   providerCommand   `cmd:"" group:"Configure" aliases:"providers" help:"Manage the providers of models and their keys: list, show, set, test, delete."`
+	Model      modelCommand      `cmd:"" group:"Configure" aliases:"models" help:"List the models that are known by name, and set the default model: list, default."`
 
-	Token   tokenCommand   `cmd:"" help:"Manage the API tokens of a server: create, list, revoke."`
-	Audit   auditCommand   `cmd:"" help:"Read the audit log: list."`
-	Egress  egressCommand  `cmd:"" help:"Manage the hosts that tools can reach: list, allow, deny, test."`
-	Admin   admin.Commands `cmd:"" help:"Maintain a data directory: backup, restore, verify, migrate, gc, rotate-key."`
-	MCP     mcp.Commands   `cmd:"" name:"mcp" help:"Serve tools to MCP clients, and make calls to MCP servers durable: serve, proxy, config, test."`
-	API     apiCommand     `cmd:"" name:"api" help:"Send a request to the HTTP API and print the response."`
-	Config  configCommand  `cmd:"" help:"Inspect the configuration: list, check, schema."`
-	Serve   serveCommand   `cmd:"" help:"Run a server for a data directory until it is stopped."`
-	Demo    demoCommand    `cmd:"" help:"Run a demo: crash, agents, approvals."`
-	Chaos   chaosCommand   `cmd:"" help:"Kill a server repeatedly while sessions run, then check that nothing was lost or repeated."`
+	Token   tokenCommand   `cmd:"" group:"Operate" aliases:"tokens" help:"Manage the API tokens of a server: create, list, revoke."`
+	Audit   auditCommand   `cmd:"" group:"Operate" help:"Read the audit log: list."`
+	Egress  egressCommand  `cmd:"" group:"Operate" help:"Manage the hosts that tools can reach: list, allow, deny, test."`
+	Admin   admin.Commands `cmd:"" group:"Operate" help:"Maintain a data directory: backup, restore, verify, migrate, gc, rotate-key."`
+	MCP     mcp.Commands   `cmd:"" group:"Automate" name:"mcp" help:"Serve tools to MCP clients, and make calls to MCP servers durable: serve, proxy, config, test."`
+	API     apiCommand     `cmd:"" group:"Automate" name:"api" help:"Send a request to the HTTP API and print the response."`
+	Config  configCommand  `cmd:"" group:"Configure" help:"Inspect the configuration: list, check, schema."`
+	Serve   serveCommand   `cmd:"" group:"Start here" help:"Run a server for a data directory until it is stopped."`
+	Stop    stopCommand    `cmd:"" group:"Start here" help:"Stop the server of a data directory. Its work continues with the next start."`
+	Demo    demoCommand    `cmd:"" group:"Start here" help:"Run a demo: crash, agents, approvals."`
+	Chaos   chaosCommand   `cmd:"" group:"Operate" help:"Kill a server repeatedly while sessions run, then check that nothing was lost or repeated."`
 	Part    chaosChild     `cmd:"" hidden:"" name:"chaos-part" help:"Run a process of the chaos test."`
-	Doctor  doctorCommand  `cmd:"" help:"Check the installation and suggest fixes."`
-	Version versionCommand `cmd:"" help:"Print the version."`
-	Help    helpCommand    `cmd:"" help:"Show help on a command or a topic: configuration, effects, environment, exit-codes, formatting, limits, recovery."`
+	Doctor  doctorCommand  `cmd:"" group:"Start here" help:"Check the installation and suggest fixes."`
+	Version versionCommand `cmd:"" group:"Start here" help:"Print the version."`
+	Help    helpCommand    `cmd:"" group:"Start here" help:"Show help on a command or a topic: configuration, effects, environment, exit-codes, formatting, limits, recovery."`
 
-	Completion completionCommand `cmd:"" help:"Print a completion script for a shell; it completes ids too."`
+	Completion completionCommand `cmd:"" group:"Configure" help:"Print a completion script for a shell; it completes ids too."`
 	Complete   completeCommand   `cmd:"" hidden:"" name:"__complete" help:"Complete a command line (called by the shell)."`
 }
 
@@ -237,8 +241,11 @@ func (a *app) main(ctx context.Context) (code int) {
 
 // run parses the arguments and runs the command that they name.
 func (a *app) run(ctx context.Context) error {
-	if len(a.Args) == 0 {
+	switch {
+	case len(a.Args) == 0:
 		a.Args = []string{"--help"}
+	case len(a.Args) == 1 && a.Args[0] == "--version":
+		a.Args = []string{"version"}
 	}
 	a.settings = a.configure()
 	parsed, given, err := commandParser{a}.parse(commandParser{a}.grammar())
@@ -277,14 +284,6 @@ func (a *app) run(ctx context.Context) error {
 	return err
 }
 
-func (a commandParser) options(exit func(int)) []kong.Option {
-	return []kong.Option{
-		kong.Name(program), kong.Description(about), kong.Writers(a.out, a.Stderr), kong.Exit(exit),
-		kong.Vars{"data": a.DataDir}, kong.PostBuild(settings.PrepareLimits),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
-	}
-}
-
 // checkOutputFlags checks the output flags of the chosen command.
 func checkOutputFlags(parsed *kong.Context) error {
 	node := parsed.Selected()
@@ -310,7 +309,7 @@ func (a *app) asUsageError(err error) error {
 	var parse *kong.ParseError
 	if errors.As(err, &parse) && parse.Context != nil {
 		if node := parse.Context.Selected(); node != nil {
-			todo = node.FullPath() + " --help shows its arguments and flags"
+			todo = program + " " + man.Path(node) + " --help shows its arguments and flags"
 		}
 	}
 	return &userError{code: exitUsage, message: err.Error(), hint: todo}

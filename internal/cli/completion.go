@@ -13,6 +13,7 @@ import (
 	"github.com/perdure/perdure/agent"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/cli/complete"
+	"github.com/perdure/perdure/internal/cli/man"
 )
 
 // completeTime is how long a completion may wait for ids.
@@ -100,7 +101,7 @@ func (a completer) idCompletions(ctx context.Context, found complete.Completions
 		}
 		return words
 	case noun == "tool", noun == "mcp-tool", noun == "ask", noun == "deny", noun == "name" &&
-		strings.Contains(found.Node.FullPath(), " tool ") && found.Node.Name != "init":
+		strings.HasPrefix(man.Path(found.Node), "tool ") && found.Node.Name != "init":
 		_ = a.with(ctx, OpenOptions{}, func(eng Engine) error {
 			all, err := eng.Tools().List(ctx)
 			for _, t := range all {

@@ -19,7 +19,7 @@ import (
 )
 
 type configCommand struct {
-	List   configList   `cmd:"" help:"List the settings of the environment and of files. With --show-origin, each limit also with its default and meaning."`
+	List   configList   `cmd:"" aliases:"ls" help:"List the settings of the environment and of files. With --show-origin, each limit also with its default and meaning."`
 	Check  configCheck  `cmd:"" help:"Check the configuration files."`
 	Schema configSchema `cmd:"" help:"Print a JSON schema of all settings."`
 }

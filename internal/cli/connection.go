@@ -13,9 +13,9 @@ import (
 
 type connectionCommand struct {
 	Add    connectionAdd    `cmd:"" help:"Connect an account at another service: authorize in a browser, or give a token with --token."`
-	List   connectionList   `cmd:"" help:"List your accounts, and the MCP servers of mcp.json with their last known state."`
+	List   connectionList   `cmd:"" aliases:"ls" help:"List your accounts, and the MCP servers of mcp.json with their last known state."`
 	Test   connectionTest   `cmd:"" help:"Test an account, or connect to an MCP server of mcp.json and list its tools."`
-	Delete connectionDelete `cmd:"" help:"Disconnect an account. Its token is not revoked at the service."`
+	Delete connectionDelete `cmd:"" aliases:"rm" help:"Disconnect an account. Its token is not revoked at the service."`
 }
 
 // userFlag names the user of an account.

@@ -15,7 +15,7 @@ import (
 )
 
 type sqlCommand struct {
-	Ls    sqlLs    `cmd:"" help:"List the databases of a session, with their tables."`
+	Ls    sqlLs    `cmd:"" aliases:"list" help:"List the databases of a session, with their tables."`
 	Query sqlQuery `cmd:"" help:"Run one statement that only reads."`
 	Dump  sqlDump  `cmd:"" help:"Write a database as SQL text that creates it again."`
 }

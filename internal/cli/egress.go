@@ -69,7 +69,7 @@ func (r *EgressConfig) of(kind string) *[]string {
 }
 
 type egressCommand struct {
-	List  egressList  `cmd:"" help:"List the egress rules."`
+	List  egressList  `cmd:"" aliases:"ls" help:"List the egress rules."`
 	Allow egressAllow `cmd:"" help:"Allow requests to a host. Once any host is allowed, all others are blocked."`
 	Deny  egressDeny  `cmd:"" help:"Block requests to a host, whatever else allows it; * blocks all hosts."`
 	Test  egressTest  `cmd:"" help:"Check whether a request would be allowed. The host name is resolved, but nothing is sent."`

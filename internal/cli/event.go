@@ -24,7 +24,7 @@ const maxServerOutage = 5 * time.Minute
 const pageEvents = 1000
 
 type eventCommand struct {
-	List eventList `cmd:"" help:"List the events of a session."`
+	List eventList `cmd:"" aliases:"ls" help:"List the events of a session, in the order of its journal."`
 	Tail eventTail `cmd:"" help:"Follow the events of a session until Ctrl-C."`
 
 	Show   eventShow   `cmd:"" help:"Show an event and what it changed."`
@@ -33,9 +33,8 @@ type eventCommand struct {
 
 type eventList struct {
 	Session string `arg:"" help:"Session: id, unique id prefix, title, or last."`
-	outputFlags
+	listFlags
 	After int64    `help:"Only events after this sequence number." placeholder:"SEQ"`
-	Limit int      `help:"Maximum number; 0 for all." default:"0"`
 	Type  []string `help:"Only events of these types; a type that ends with a dot is a prefix." placeholder:"TYPE"`
 }
 
@@ -59,6 +58,10 @@ func (c *eventList) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
+		since, err := c.start(a.now().Time)
+		if err != nil {
+			return err
+		}
 		var chosen []perdure.Event
 		after := c.After
 		for {
@@ -68,7 +71,7 @@ func (c *eventList) Run(ctx context.Context, a *app) error {
 			}
 			for _, e := range page {
 				after = e.Seq
-				if matchesType(e.Type(), c.Type) && (c.Limit <= 0 || len(chosen) < c.Limit) {
+				if matchesType(e.Type(), c.Type) && !e.At.Before(since) && (c.Limit == 0 || len(chosen) < c.Limit) {
 					chosen = append(chosen, e)
 				}
 			}

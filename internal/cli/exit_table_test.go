@@ -205,8 +205,8 @@ func TestC10Asks(t *testing.T) {
 		{"yes was said before", terminal, flags{}, true, "", false, 0},
 		{"nobody may ask", terminal, flags{NoInput: true}, false, "y\n", false, exitApproval},
 		{"nobody may ask, and yes was said", terminal, flags{NoInput: true}, true, "", false, 0},
-		{"a pipe is not asked", pipe, flags{}, false, "", false, 0},
-		{"but for --no-input, which nobody says for a yes", pipe, flags{NoInput: true}, false, "", false, exitApproval},
+		{"a pipe cannot be asked", pipe, flags{}, false, "y\n", false, exitApproval},
+		{"nor with --no-input", pipe, flags{NoInput: true}, false, "", false, exitApproval},
 		{"and a yes stays a yes", pipe, flags{NoInput: true}, true, "", false, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -219,7 +219,7 @@ func TestC10Asks(t *testing.T) {
 			if exitCode(err) != test.refuse || strings.Contains(talk.String(), "end it?") != test.asks {
 				t.Errorf("%v, %q", err, talk.String())
 			}
-			if err := a.confirmName(t.Context(), test.yes, "end it?", "it"); test.flags.NoInput && exitCode(err) != test.refuse {
+			if err := a.confirmName(t.Context(), test.yes, "end it?", "it"); (test.flags.NoInput || !test.at.Stdin) && exitCode(err) != test.refuse {
 				t.Errorf("of what nobody can undo: %v", err)
 			}
 		})

@@ -18,12 +18,12 @@ import (
 const fileBytes = 64 << 20
 
 type fileCommand struct {
-	Ls  fileLs  `cmd:"" help:"List the files of a session."`
+	Ls  fileLs  `cmd:"" aliases:"list" help:"List the files of a session."`
 	Cat fileCat `cmd:"" help:"Print a file, byte for byte."`
 	Put filePut `cmd:"" help:"Upload a local file or stdin."`
 	Get fileGet `cmd:"" help:"Download a file."`
 	Mv  fileMv  `cmd:"" help:"Move or rename a file or directory."`
-	Rm  fileRm  `cmd:"" help:"Remove a file or directory."`
+	Rm  fileRm  `cmd:"" aliases:"delete" help:"Remove a file or directory."`
 
 	Grep fileGrep `cmd:"" help:"Search the lines of text files for a regular expression."`
 }

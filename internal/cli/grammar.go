@@ -92,7 +92,8 @@ func grammarOf(noun string) reflect.Value {
 		if !named {
 			name = settings.FlagName(field.Name)
 		}
-		if field.Name == "Flags" || name == noun {
+		aliases := strings.Split(field.Tag.Get("aliases"), ",")
+		if field.Name == "Flags" || name == noun || noun != "" && slices.Contains(aliases, noun) {
 			fields = append(fields, reflect.StructField{Name: field.Name, Type: field.Type, Tag: field.Tag})
 		}
 	}
@@ -100,6 +101,15 @@ func grammarOf(noun string) reflect.Value {
 		return reflect.New(whole)
 	}
 	return reflect.New(reflect.StructOf(fields))
+}
+
+// options returns how the grammar is built, and where help and errors are written.
+func (a commandParser) options(exit func(int)) []kong.Option {
+	return []kong.Option{
+		kong.Name(program), kong.Description(about), kong.Writers(a.out, a.Stderr), kong.Exit(exit),
+		kong.Vars{"data": a.DataDir}, kong.PostBuild(settings.PrepareLimits),
+		kong.Help(printHelp),
+	}
 }
 
 // parse parses the command line with a grammar. An error is always reported by the full grammar. It

@@ -34,18 +34,21 @@ func TestC13Grammar(t *testing.T) {
 			t.Errorf("%q does not ask for the list of the commands alone", line)
 		}
 		_, want, _ := command{args: "help"}.run(t.Context()) // it needs the full grammar
-		if code, out, talk := (command{args: line}).run(t.Context()); code != exitOK || out != want || !strings.Contains(out, "admin rotate-key") {
+		if code, out, talk := (command{args: line}).run(t.Context()); code != exitOK || out != want || !strings.Contains(out, "\nConfigure:\n") {
 			t.Errorf("%q: exit code %d, %s%s\nwant %s", line, code, out, talk, want)
 		}
 	}
 	for line, want := range map[string]string{
-		"session list": "session", "--data x --no-input session list": "session", "--data=x --verbose -h task": "task", "ps --prompt": "ps",
+		"session list": "session", "--data x --no-input session list": "session", "--data=x --verbose -h task": "task", "ps --prompt": "ps", "sessions ls": "sessions",
 		"": "", "--help": "", "help task": "", "config list": "", "__complete -- task": "", "--data task": "", "--nonsense task list": "list", // not a command
 	} {
 		a := &app{Dependencies: Dependencies{Args: strings.Fields(line)}}
 		if got := (commandParser{a}).noun(); got != want {
 			t.Errorf("%q is about %q, want %q", line, got, want)
 		}
+	}
+	if grammarOf("sessions").Type() != grammarOf("session").Type() {
+		t.Error("the plural of a noun has another grammar")
 	}
 	if grammarOf("session").Type() == reflect.TypeFor[*commandLine]() || grammarOf("sesion").Type() != reflect.TypeFor[*commandLine]() {
 		t.Error("a noun has a grammar of its own, and what is none has the whole one")

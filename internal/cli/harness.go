@@ -12,11 +12,11 @@ import (
 )
 
 type harnessCommand struct {
-	List     harnessList     `cmd:"" help:"List harnesses."`
+	List     harnessList     `cmd:"" aliases:"ls" help:"List harnesses."`
 	Show     harnessShow     `cmd:"" help:"Show a harness."`
 	Versions harnessVersions `cmd:"" help:"List the versions of a harness."`
 	Apply    harnessApply    `cmd:"" help:"Create or update a harness from a file."`
-	Delete   harnessDelete   `cmd:"" help:"Delete a harness that is not in use."`
+	Delete   harnessDelete   `cmd:"" aliases:"rm" help:"Delete a harness that is not in use."`
 }
 
 type harnessList struct {

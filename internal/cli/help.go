@@ -115,7 +115,7 @@ func (a manualWriter) manual() (map[string]string, error) {
 		return nil, fmt.Errorf("read the grammar: %w", err)
 	}
 	return man.Manual{Root: parser.Model.Node, About: about, Version: program + " " + a.Version.Version,
-		Topics: topics()}.Pages(), nil
+		Topics: topics(), Examples: Examples()}.Pages(), nil
 }
 
 // Version describes the build.

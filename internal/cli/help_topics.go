@@ -4,6 +4,7 @@ const formatting = `
 Data goes to stdout, messages go to stderr. Commands that list or show take these flags:
 
 -o table         readable table (default)
+-o wide          table with more columns, in which nothing is shortened
 -o json          indented JSON, as in the API; a list is an array
 -o jsonl         one JSON object per line
 -o yaml          YAML
@@ -16,6 +17,9 @@ Data goes to stdout, messages go to stderr. Commands that list or show take thes
 perdure task list --json id,state -o jsonl
 perdure session list --jq '.[] | select(.open_tasks > 0) | .id'
 perdure session show last --template '{{.state}}'
+
+Lists have the newest first. --limit N and --since WHEN (30m, 7d, a day or a time) shorten
+lists of things with a time.
 
 Later versions only add fields to the JSON. Times are RFC 3339 in JSON, and relative in tables.
 On a terminal, control characters in data are removed unless --raw is given.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
@@ -15,9 +16,9 @@ import (
 
 type imageCommand struct {
 	Put  imagePut  `cmd:"" help:"Store an image with a session: PNG, JPEG, GIF or WebP, at most 20 MB."`
-	List imageList `cmd:"" help:"List the images of a session."`
+	List imageList `cmd:"" aliases:"ls" help:"List the images of a session, newest first."`
 	Get  imageGet  `cmd:"" help:"Download an image."`
-	Rm   imageRm   `cmd:"" help:"Remove an image. Models read in its place that it is unavailable."`
+	Rm   imageRm   `cmd:"" aliases:"delete" help:"Remove an image. Models read in its place that it is unavailable."`
 }
 
 type imagePut struct {
@@ -77,7 +78,7 @@ func imageError(err error) error {
 
 type imageList struct {
 	Session string `arg:"" help:"Session: id, unique id prefix, title, or last."`
-	outputFlags
+	listFlags
 }
 
 // Run lists images.
@@ -88,6 +89,9 @@ func (c *imageList) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		now := a.now()
+		if all, err = newestWithin(c.listFlags, now.Time, all, func(i engine.Image) time.Time { return i.CreatedAt }); err != nil {
+			return err
+		}
 		return outputList[engine.Image]{
 			noun: "images", head: []string{"IMAGE", "TYPE", "SIZE", "CREATED", "NAME"},
 			name: func(i engine.Image) string { return string(i.ID) },

@@ -9,7 +9,7 @@ import (
 )
 
 type modelCommand struct {
-	List    modelList    `cmd:"" help:"List the models that are known by name: the default models. Providers may have more."`
+	List    modelList    `cmd:"" aliases:"ls" help:"List the models that are known by name: the default models. Providers may have more."`
 	Default modelDefault `cmd:"" help:"Show, set or remove the model of sessions that name none."`
 }
 

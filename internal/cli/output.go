@@ -14,15 +14,22 @@ import (
 
 // outputFlags are the output flags of commands that list or show.
 type outputFlags struct {
-	Output   string   `short:"o" help:"Output format: table, json, jsonl, yaml, name or none." placeholder:"FORMAT" enum:"table,json,jsonl,yaml,name,none" default:"table"`
+	Output   string   `short:"o" help:"Output format: table, wide (a table with more columns, and nothing shortened), json, jsonl, yaml, name or none." placeholder:"FORMAT" enum:"table,wide,json,jsonl,yaml,name,none" default:"table"`
 	Fields   []string `name:"json" help:"Print only these fields, as JSON or in the format of -o." placeholder:"FIELD"`
 	JQ       string   `name:"jq" help:"Filter the JSON with a jq expression." placeholder:"EXPR"`
 	Template string   `help:"Format the JSON with a Go template." placeholder:"TEXT"`
 }
 
 func (o outputFlags) choice() output.Options {
-	return output.Options{Output: o.Output, Fields: o.Fields, JQ: o.JQ, Template: o.Template}
+	format := o.Output
+	if o.isWide() {
+		format = output.Table
+	}
+	return output.Options{Output: format, Fields: o.Fields, JQ: o.JQ, Template: o.Template}
 }
+
+// isWide reports whether a table has all its columns, and nothing in it is shortened.
+func (o outputFlags) isWide() bool { return o.Output == "wide" }
 
 // check refuses invalid output flags before anything is opened.
 func (o outputFlags) check() error { return outputError(o.choice().Check()) }
@@ -63,7 +70,8 @@ type outputList[T any] struct {
 	head []string
 	row  func(T) []cell
 	name func(T) string
-	tell func([]T) // prints them on a terminal; nil: as a table
+	wide func(T) []field // further columns of a wide table; nil: none
+	tell func([]T)       // prints them on a terminal; nil: as a table
 }
 
 // print writes things in the chosen format.
@@ -83,13 +91,35 @@ func (l outputList[T]) print(ctx context.Context, a *app, o outputFlags, things 
 	case l.tell != nil:
 		l.tell(things)
 	default:
-		rows := [][]cell{}
-		for _, thing := range things {
-			rows = append(rows, l.row(thing))
-		}
-		a.table(l.head, rows)
+		a.printTable(l.cells(things, o.isWide()), o.isWide())
 	}
 	return nil
+}
+
+// cells returns the rows of the table, the titles first.
+func (l outputList[T]) cells(things []T, wide bool) [][]cell {
+	rows := [][]cell{titles(l.head)}
+	for _, thing := range things {
+		row := l.row(thing)
+		if wide && l.wide != nil {
+			for _, more := range l.wide(thing) {
+				row = append(row, more.cell)
+				if len(rows) == 1 {
+					rows[0] = append(rows[0], cell{more.name, dim})
+				}
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// titles returns the first row of a table.
+func titles(head []string) (top []cell) {
+	for _, title := range head {
+		top = append(top, cell{title, dim})
+	}
+	return top
 }
 
 // outputObject is one thing to print.
@@ -148,21 +178,19 @@ func isID(text string) bool {
 
 // table writes columns below their titles.
 func (a *app) table(head []string, rows [][]cell) {
-	top := []cell{}
-	for _, title := range head {
-		top = append(top, cell{title, dim})
-	}
-	a.rows(append([][]cell{top}, rows...))
+	a.rows(append([][]cell{titles(head)}, rows...))
 }
 
-// rows writes columns; all rows have the same number of cells. Widths are computed before colors
-// are added.
-func (a *app) rows(rows [][]cell) {
+// rows writes columns; all rows have the same number of cells.
+func (a *app) rows(rows [][]cell) { a.printTable(rows, false) }
+
+// printTable is rows. A wide table shortens no cell. Widths are computed before colors are added.
+func (a *app) printTable(rows [][]cell, wide bool) {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
 		for i := range row {
 			limit := cellChars
-			if isID(row[i].text) {
+			if wide || isID(row[i].text) {
 				limit = idChars
 			}
 			row[i].text = a.oneLine(row[i].text, limit)

@@ -4,13 +4,14 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
 )
 
 type paymentCommand struct {
-	List    paymentList    `cmd:"" help:"List what tools paid, newest first."`
+	List    paymentList    `cmd:"" aliases:"ls" help:"List what tools paid, newest first."`
 	Show    paymentShow    `cmd:"" help:"Show a payment."`
 	Resolve paymentResolve `cmd:"" help:"State the outcome of a payment that is unknown. No money moves."`
 }
@@ -18,14 +19,13 @@ type paymentCommand struct {
 type paymentList struct {
 	Session string `help:"Only payments of this session: id, unique id prefix, title, or last." placeholder:"SESSION"`
 	State   string `help:"Only payments in this state: in_flight, paid, refused or unknown." placeholder:"STATE" enum:",in_flight,paid,refused,unknown" default:""`
-	Limit   int    `help:"Maximum number; 0 for all." default:"0"`
-	outputFlags
+	listFlags
 }
 
 // Run lists payments.
 func (c *paymentList) Run(ctx context.Context, a *app) error {
 	return a.read(ctx, func(eng Engine) error {
-		filter := engine.PaymentFilter{State: c.State, Limit: max(c.Limit, 0)}
+		filter := engine.PaymentFilter{State: c.State, Limit: c.asked()}
 		if c.Session != "" {
 			s, err := a.session(ctx, eng, c.Session)
 			if err != nil {
@@ -36,6 +36,9 @@ func (c *paymentList) Run(ctx context.Context, a *app) error {
 		all, err := eng.Payments().List(ctx, filter)
 		if err != nil {
 			return fmt.Errorf("list payments: %w", err)
+		}
+		if all, err = within(c.listFlags, a.now().Time, all, func(p engine.Payment) time.Time { return p.CreatedAt }); err != nil {
+			return err
 		}
 		now, ids := a.now(), shortPaymentIDs(all)
 		return outputList[engine.Payment]{

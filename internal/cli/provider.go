@@ -11,11 +11,11 @@ import (
 )
 
 type providerCommand struct {
-	List   providerList   `cmd:"" help:"List model providers, and what is missing to use them."`
+	List   providerList   `cmd:"" aliases:"ls" help:"List model providers, and what is missing to use them."`
 	Show   providerShow   `cmd:"" help:"Show a model provider, and which of its keys is used."`
 	Set    providerSet    `cmd:"" help:"Store a model provider with its key, or change it. The key is read from stdin, a file or a hidden prompt."`
 	Test   providerTest   `cmd:"" help:"Send a minimal request to a model of a provider."`
-	Delete providerDelete `cmd:"" help:"Delete a stored model provider with its key."`
+	Delete providerDelete `cmd:"" aliases:"rm" help:"Delete a stored model provider with its key."`
 }
 
 type providerList struct{ outputFlags }

@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,19 +56,26 @@ type psCommand struct {
 	Session string `help:"Only work of this session." placeholder:"ID"`
 	All     bool   `short:"a" help:"Also show work that ended before --since."`
 	Since   string `help:"Show work that ended within this time, for instance 30m." placeholder:"DURATION" default:"24h"`
+	Watch   bool   `short:"w" help:"Repeat until Ctrl-C: redraw on a terminal, else print each change."`
 	Prompt  bool   `help:"Print one line for a shell prompt, or nothing: 3 running · 1 needs you · 1 failed."`
 	outputFlags
 }
 
+// psEvery is how often ps --watch reads the work, and so how often it is drawn at most.
+const psEvery = time.Second
+
+// check refuses invalid flags before anything is opened.
+func (c *psCommand) check() error {
+	if c.Watch && (c.Prompt || !c.choice().IsTable()) {
+		return usageError("--watch draws a table", "remove --watch, or --prompt and the flags of the output format")
+	}
+	return c.outputFlags.check()
+}
+
 // Run shows current work, grouped by what a user has to do about it.
 func (c *psCommand) Run(ctx context.Context, a *app) error {
-	now := a.now()
-	since, err := parseTime("since", c.Since, now.Time)
-	if err != nil {
+	if _, err := parseTime("since", c.Since, a.now().Time); err != nil {
 		return err
-	}
-	if c.All {
-		since = time.Time{}
 	}
 	return a.read(ctx, func(eng Engine) error {
 		var of perdure.SessionID
@@ -77,14 +86,12 @@ func (c *psCommand) Run(ctx context.Context, a *app) error {
 			}
 			of = s.ID
 		}
-		rows, err := workList{a}.collectWork(ctx, eng, of, since)
+		if c.Watch {
+			return c.watch(ctx, a, eng, of)
+		}
+		rows, err := c.rows(ctx, a, eng, of)
 		if err != nil {
 			return err
-		}
-		if unattended(ctx, eng) {
-			for i := range rows {
-				rows[i].Waits = rows[i].Group == psWorking || rows[i].Group == psScheduled
-			}
 		}
 		if c.Prompt {
 			if line := psPrompt(rows); line != "" {
@@ -95,10 +102,95 @@ func (c *psCommand) Run(ctx context.Context, a *app) error {
 		list := outputList[psRow]{
 			noun: "work is running. Start with: " + program + " run --model MODEL PROMPT",
 			name: func(r psRow) string { return r.ID },
-			tell: func(rows []psRow) { workList{a}.printGroups(rows, now) },
+			tell: func(rows []psRow) {
+				workList{a}.printGroups(rows, c.isWide())
+				for _, line := range (workList{a}).commands(rows) {
+					a.message("  %s", line)
+				}
+				if slices.ContainsFunc(rows, func(r psRow) bool { return r.Waits }) {
+					a.printNoServer()
+				}
+			},
 		}
 		return list.print(ctx, a, c.outputFlags, rows)
 	})
+}
+
+// rows reads the current work.
+func (c *psCommand) rows(ctx context.Context, a *app, eng Engine, of perdure.SessionID) ([]psRow, error) {
+	since, err := parseTime("since", c.Since, a.now().Time)
+	if err != nil {
+		return nil, err
+	}
+	if c.All {
+		since = time.Time{}
+	}
+	rows, err := workList{a}.collectWork(ctx, eng, of, since)
+	if err != nil {
+		return nil, err
+	}
+	if unattended(ctx, eng) {
+		for i := range rows {
+			rows[i].Waits = rows[i].Group == psWorking || rows[i].Group == psScheduled
+		}
+	}
+	return rows, nil
+}
+
+// watch shows the work until ctx ends. On a terminal it redraws the screen; elsewhere it prints the
+// work again when more than its age has changed.
+func (c *psCommand) watch(ctx context.Context, a *app, eng Engine, of perdure.SessionID) error {
+	shown := ""
+	return a.follow(ctx, psEvery, func() (bool, error) {
+		rows, err := c.rows(ctx, a, eng, of)
+		if err != nil {
+			return false, err
+		}
+		view := a.captured(func() { workList{a}.printGroups(rows, c.isWide()) })
+		for _, line := range (workList{a}).commands(rows) {
+			view += "  " + line + "\n"
+		}
+		if view == "" {
+			view = "nothing is running\n"
+		}
+		news := view
+		if !a.movesCursor {
+			news = fmt.Sprintf("%q", psNews(rows))
+		}
+		if news == shown {
+			return false, nil
+		}
+		switch {
+		case a.movesCursor:
+			view = clearScreen + view
+		case shown != "":
+			view = "\n" + view
+		}
+		shown = news
+		_, err = io.WriteString(a.out, view)
+		return false, err
+	})
+}
+
+// clearScreen empties a terminal and moves its cursor to the top.
+const clearScreen = "\x1b[H\x1b[2J"
+
+// psNews returns what distinguishes two states of the work, without times.
+func psNews(rows []psRow) (news []string) {
+	for _, r := range rows {
+		news = append(news, fmt.Sprint(r.Group, r.ID, r.State, r.Title, r.Waits, r.about))
+	}
+	return news
+}
+
+// captured returns what print writes to stdout.
+func (a *app) captured(print func()) string {
+	var text strings.Builder
+	out := a.out
+	a.out = &stdoutWriter{w: &text}
+	defer func() { a.out = out }()
+	print()
+	return text.String()
 }
 
 // collectWork collects the rows of ps.
@@ -160,15 +252,22 @@ func (a workList) collectWork(ctx context.Context, eng Engine, of perdure.Sessio
 	return byGroup(all), nil
 }
 
-// byGroup sorts rows by group.
+// byGroup sorts rows by group, and within a group the newest first; schedules by their next fire.
 func byGroup(all []psRow) []psRow {
 	var rows []psRow
 	for _, g := range psGroups() {
+		var some []psRow
 		for _, row := range all {
 			if row.Group == g.group {
-				rows = append(rows, row)
+				some = append(some, row)
 			}
 		}
+		if g.group == psScheduled {
+			slices.SortStableFunc(some, func(one, other psRow) int { return one.At.Compare(other.At) })
+		} else {
+			some = newestFirst(some, func(r psRow) time.Time { return r.At })
+		}
+		rows = append(rows, some...)
 	}
 	return rows
 }
@@ -217,7 +316,8 @@ func (a workList) unknownCalls(ctx context.Context, eng engine.Calls, id perdure
 }
 
 // printGroups prints the groups that are not empty.
-func (a workList) printGroups(rows []psRow, now clock) {
+func (a workList) printGroups(rows []psRow, wide bool) {
+	now := a.now()
 	shown := a.shownIDs(rows)
 	waits := false
 	for _, g := range psGroups() {
@@ -234,20 +334,23 @@ func (a workList) printGroups(rows []psRow, now clock) {
 		if waits && g.group == psWorking {
 			g.title = "Waiting for a server"
 		}
-		if a.Terminal.Stdout {
+		if a.Terminal.Stdout && !wide {
 			fit(cells)
 		}
 		fmt.Fprintln(a.out, a.colors.stdout.in(psColor(g.group), fmt.Sprintf("%s (%d)", g.title, len(cells))))
-		a.rows(cells)
+		a.printTable(cells, wide)
 	}
+}
+
+// commands returns the commands that continue work which waits for the user, or whose outcome is
+// unknown.
+func (a workList) commands(rows []psRow) (lines []string) {
 	for _, row := range rows {
 		if row.Group == psNeedsYou || row.State == string(perdure.TaskUnknown) {
-			a.message("  %s", a.oneLine(row.Command, 300))
+			lines = append(lines, a.oneLine(row.Command, 300))
 		}
 	}
-	if waits {
-		a.printNoServer()
-	}
+	return lines
 }
 
 // psColumns is the width of ps on a terminal. It is the narrowest common width, so that no row

@@ -4,13 +4,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
 )
 
 type resourceCommand struct {
-	List    resourceList    `cmd:"" help:"List the resources of a session: sandboxes, browsers and leases."`
+	List    resourceList    `cmd:"" aliases:"ls" help:"List the resources of a session, newest first: sandboxes, browsers and leases."`
 	Show    resourceShow    `cmd:"" help:"Show a resource."`
 	Release resourceRelease `cmd:"" help:"Mark a resource as released. Nothing is shut down, and its lease is no longer cleaned up."`
 }
@@ -19,7 +20,7 @@ type resourceList struct {
 	Session string `arg:"" help:"Session: id, unique id prefix, title, or last."`
 	Kind    string `help:"Only resources of this kind." placeholder:"KIND"`
 	Status  string `help:"Only resources with this status: active, completed, failed or released." placeholder:"STATUS" enum:",active,completed,failed,released" default:""`
-	outputFlags
+	listFlags
 }
 
 // Run lists resources.
@@ -33,6 +34,9 @@ func (c *resourceList) Run(ctx context.Context, a *app) error {
 			return c.Kind != "" && r.Kind != c.Kind || c.Status != "" && string(r.Status) != c.Status
 		})
 		now := a.now()
+		if all, err = newestWithin(c.listFlags, now.Time, all, func(r engine.SessionResource) time.Time { return r.CreatedAt }); err != nil {
+			return err
+		}
 		return outputList[engine.SessionResource]{
 			noun: "resources", head: []string{"RESOURCE", "KIND", "STATUS", "NAME", "TASK", "LEASE"},
 			name: func(r engine.SessionResource) string { return r.ID },

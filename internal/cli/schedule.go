@@ -13,7 +13,7 @@ import (
 
 type scheduleCommand struct {
 	Create   scheduleCreate   `cmd:"" help:"Create a schedule that sends a message or runs a tool."`
-	List     scheduleList     `cmd:"" help:"List schedules in the order of their creation."`
+	List     scheduleList     `cmd:"" aliases:"ls" help:"List schedules, newest first."`
 	Show     scheduleShow     `cmd:"" help:"Show a schedule."`
 	Next     scheduleNext     `cmd:"" help:"Print the next fires of a cron expression or a schedule, with notes on clock changes."`
 	Explain  scheduleExplain  `cmd:"" help:"Explain the past and next fires of a schedule."`
@@ -21,7 +21,7 @@ type scheduleCommand struct {
 	Pause    schedulePause    `cmd:"" help:"Pause a schedule until it is resumed."`
 	Resume   scheduleResume   `cmd:"" help:"Resume a schedule. Fires that were missed meanwhile are not made up."`
 	Backfill scheduleBackfill `cmd:"" help:"Fire for every missed time in a past period."`
-	Delete   scheduleDelete   `cmd:"" help:"Delete a schedule and its history, and cancel what its monitor runs."`
+	Delete   scheduleDelete   `cmd:"" aliases:"rm" help:"Delete a schedule and its history, and cancel what its monitor runs."`
 }
 
 // nextFire is a next fire, for -o json: in UTC, and in the time zone of the schedule.

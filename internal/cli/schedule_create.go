@@ -11,7 +11,8 @@ import (
 )
 
 type scheduleCreate struct {
-	Cron    string        `arg:"" optional:"" name:"cron" help:"Five fields in quotes, such as \"30 7 * * 1-5\", or @hourly, @daily, @weekly, @monthly, @yearly. Or use --at."`
+	Cron    string        `arg:"" optional:"" name:"cron" help:"Five fields in quotes, such as \"30 7 * * 1-5\", or @hourly, @daily, @weekly, @monthly, @yearly. Or use --every or --at."`
+	Every   time.Duration `help:"Fire at this interval, counted from midnight: a part of an hour such as 15m, a part of a day such as 6h, or 24h." placeholder:"DURATION"`
 	At      time.Time     `help:"Fire once, at this time, RFC 3339." placeholder:"TIME"`
 	TZ      string        `name:"tz" help:"IANA time zone of the cron expression." placeholder:"ZONE" default:"UTC"`
 	Session string        `required:"" help:"Session: id, unique id prefix, title, or last." placeholder:"ID"`
@@ -34,6 +35,9 @@ const preview = 5
 // Run creates the schedule and shows its next fires.
 func (c *scheduleCreate) Run(ctx context.Context, a *app) error {
 	if err := c.checkFields(scheduled{}); err != nil {
+		return err
+	}
+	if err := c.readEvery(); err != nil {
 		return err
 	}
 	s, err := c.schedule(a)
@@ -80,6 +84,38 @@ func (c *scheduleCreate) Run(ctx context.Context, a *app) error {
 	})
 }
 
+// readEvery turns --every into the cron expression that fires at these times.
+func (c *scheduleCreate) readEvery() (err error) {
+	switch {
+	case c.Every == 0:
+		return nil
+	case c.Cron != "" || !c.At.IsZero():
+		return usageError("--every cannot be used with a cron expression or --at", "give one of the three")
+	}
+	c.Cron, err = cronEvery(c.Every)
+	return err
+}
+
+// cronEvery returns the cron expression of an interval. Only intervals that divide an hour or a day
+// evenly have one.
+func cronEvery(every time.Duration) (string, error) {
+	const day = 24 * time.Hour
+	switch minutes, hours := int(every/time.Minute), int(every/time.Hour); {
+	case every == time.Minute:
+		return "* * * * *", nil
+	case every == time.Hour:
+		return "0 * * * *", nil
+	case every == day:
+		return "0 0 * * *", nil
+	case every > 0 && every < time.Hour && every%time.Minute == 0 && time.Hour%every == 0:
+		return fmt.Sprintf("*/%d * * * *", minutes), nil
+	case every > 0 && every < day && every%time.Hour == 0 && day%every == 0:
+		return fmt.Sprintf("0 */%d * * *", hours), nil
+	}
+	return "", usageError(fmt.Sprintf("--every %s does not divide an hour or a day evenly", every),
+		"use for instance 1m, 5m, 10m, 15m, 20m, 30m, 1h, 2h, 3h, 4h, 6h, 8h, 12h or 24h; a cron expression has other times")
+}
+
 // schedule returns the requested schedule, without its session.
 func (c *scheduleCreate) schedule(a *app) (perdure.Schedule, error) {
 	s := perdure.Schedule{
@@ -89,7 +125,7 @@ func (c *scheduleCreate) schedule(a *app) (perdure.Schedule, error) {
 	}
 	switch {
 	case (c.Cron == "") == c.At.IsZero():
-		return s, usageError("give either a cron expression or --at",
+		return s, usageError("give a cron expression, --every or --at",
 			program+` schedule create "30 7 * * 1-5" --tz Europe/Berlin --session last --message TEXT`)
 	case (c.Message == "") == (c.Tool == ""):
 		return s, usageError("give either --message or --tool",

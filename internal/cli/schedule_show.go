@@ -13,7 +13,7 @@ import (
 )
 
 type scheduleList struct {
-	outputFlags
+	listFlags
 	Session string `help:"Only schedules of this session." placeholder:"ID"`
 	On      bool   `help:"Only active schedules."`
 }
@@ -38,6 +38,10 @@ func (c *scheduleList) Run(ctx context.Context, a *app) error {
 			if s.Enabled || !c.On {
 				chosen = append(chosen, asScheduled(s))
 			}
+		}
+		chosen, err = newestWithin(c.listFlags, a.now().Time, chosen, func(s scheduled) time.Time { return s.CreatedAt })
+		if err != nil {
+			return err
 		}
 		return schedules(a.now()).print(ctx, a, c.outputFlags, chosen)
 	})
@@ -75,6 +79,10 @@ func schedules(now clock) outputList[scheduled] {
 				{text: s.Zone}, {text: next}, {text: fmt.Sprint(s.Count)},
 				{text: s.Title}, {text: describeAction(s.Action)},
 			}
+		},
+		wide: func(s scheduled) []field {
+			return []field{{"SESSION", cell{text: string(s.Session)}}, {"MISSED", cell{text: string(s.Missed)}},
+				{"OVERLAP", cell{text: string(s.Overlap)}}, {"CREATED", cell{text: ago(s.CreatedAt, now)}}}
 		},
 	}
 }

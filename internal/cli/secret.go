@@ -13,8 +13,8 @@ import (
 type secretCommand struct {
 	Set    secretSet    `cmd:"" help:"Store a secret for the tools of a session. It is read from stdin, a file or a hidden prompt."`
 	Rotate secretRotate `cmd:"" help:"Replace the value of a secret. Its hosts stay the same."`
-	List   secretList   `cmd:"" help:"List the secrets of a session. Their values cannot be read."`
-	Delete secretDelete `cmd:"" help:"Delete a secret."`
+	List   secretList   `cmd:"" aliases:"ls" help:"List the secrets of a session. Their values cannot be read."`
+	Delete secretDelete `cmd:"" aliases:"rm" help:"Delete a secret."`
 }
 
 // secretInput are the flags for the value of a secret. The value itself is never a flag or an

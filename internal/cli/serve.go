@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/url"
@@ -52,6 +51,7 @@ type ServerInfo struct {
 
 type serveCommand struct {
 	Addr       string `help:"Address to listen on." placeholder:"HOST:PORT" default:"127.0.0.1:7373" env:"PERDURE_ADDR"`
+	Detach     bool   `short:"d" help:"Serve in the background, and return when requests are answered. Messages go to serve.log in the data directory; perdure stop ends the server."`
 	Expose     bool   `help:"Allow an address that other machines can reach. Traffic is not encrypted: put a TLS proxy in front."`
 	AllowShell bool   `help:"Fail at the start if commands cannot be run under a supervisor."`
 	sandboxFlags
@@ -100,6 +100,9 @@ func (c *serveCommand) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	if c.Detach {
+		return c.detach(ctx, a)
+	}
 	a.stopCode.Store(exitOK) // a stop by signal is a success
 	err = a.Serve(ctx, ServeOptions{
 		ModelOptions: a.flags.ModelOption, Limits: a.flags.Limits, StopTime: a.flags.StopTimeout, Dir: a.flags.Data, Database: a.flags.Database,
@@ -108,16 +111,7 @@ func (c *serveCommand) Run(ctx context.Context, a *app) error {
 		Ask: c.Ask, Deny: c.Deny, MCP: c.MCPTool, AskUntrusted: c.AskUntrusted, Secrets: c.secrets(), Retention: a.retention(c.Retention),
 		Rate: c.Rate, URL: public, Model: c.Model, Utility: c.Utility, Log: a.log,
 		Traces: c.OTLPEndpoint, TraceContent: c.TraceContent,
-		Ready: func(s ServerInfo) {
-			fmt.Fprintln(a.out, s.URL)
-			a.message("data      %s", a.oneLine(a.flags.Data, 300))
-			a.message("token     in %s", a.oneLine(s.TokenFile, 300))
-			if s.Socket != "" {
-				a.message("socket    %s", a.oneLine(s.Socket, 300))
-			}
-			a.message("%s %s", a.colors.stderr.mark(dim, "try:"),
-				`curl -H "Authorization: Bearer $(cat `+quote(s.TokenFile)+`)" `+s.URL+"/v1/sessions")
-		},
+		Ready: a.printServer,
 	})
 	switch {
 	case errors.Is(context.Cause(ctx), errInterrupted) && (err == nil || errors.Is(err, context.Canceled)):

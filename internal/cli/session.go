@@ -18,7 +18,7 @@ import (
 )
 
 type sessionCommand struct {
-	List sessionList `cmd:"" help:"List sessions, newest first."`
+	List sessionList `cmd:"" aliases:"ls" help:"List sessions, newest first; --since selects those that changed since then."`
 	Show sessionShow `cmd:"" help:"Show a session: status, last messages and running tasks."`
 	Send sessionSend `cmd:"" help:"Send a message to a session. It is stored when the command returns."`
 	New  sessionNew  `cmd:"" help:"Create a session without sending a message."`
@@ -33,14 +33,13 @@ type sessionCommand struct {
 	Fork   sessionFork   `cmd:"" help:"Create a session from the history of another one, without repeating any effect."`
 	Export sessionExport `cmd:"" help:"Export a session with all its data as JSON lines. The output is confidential."`
 	Import sessionImport `cmd:"" help:"Import an exported session."`
-	Delete sessionDelete `cmd:"" help:"Delete a session permanently, with its subagents and all their data."`
+	Delete sessionDelete `cmd:"" aliases:"rm" help:"Delete a session permanently, with its subagents and all their data."`
 }
 
 type sessionList struct {
-	outputFlags
+	listFlags
 	State string   `help:"Only sessions in this state: started, active, idle, waiting_for_tool_results or paused." placeholder:"STATE" enum:",started,active,idle,waiting_for_tool_results,paused" default:""`
 	Label []string `help:"Only sessions with this label: KEY or KEY=VALUE. Repeatable; all must match." placeholder:"LABEL" sep:"none"`
-	Limit int      `help:"Maximum number; 0 for all." default:"0"`
 }
 
 // sessions describes how sessions are listed.
@@ -59,6 +58,10 @@ func sessions(now clock) outputList[engine.Session] {
 				{text: fmt.Sprint(s.LastSeq)}, {text: ago(s.UpdatedAt, now)}, {text: s.Title},
 			}
 		},
+		wide: func(s engine.Session) []field {
+			return []field{{"AGENT", cell{text: s.Agent.Name}}, {"LABELS", cell{text: labelLine(s.Labels)}},
+				{"PARENT", cell{text: string(s.Parent)}}, {"CREATED", cell{text: ago(s.CreatedAt, now)}}}
+		},
 	}
 }
 
@@ -70,9 +73,12 @@ func (c *sessionList) Run(ctx context.Context, a *app) error {
 	}
 	return a.read(ctx, func(eng Engine) error {
 		all, err := eng.Sessions().ListWhere(ctx,
-			engine.SessionFilter{Labels: terms, Status: perdure.SessionStatus(c.State), Limit: max(c.Limit, 0)})
+			engine.SessionFilter{Labels: terms, Status: perdure.SessionStatus(c.State), Limit: c.asked()})
 		if err != nil {
 			return fmt.Errorf("list sessions: %w", err)
+		}
+		if all, err = within(c.listFlags, a.now().Time, all, func(s engine.Session) time.Time { return s.UpdatedAt }); err != nil {
+			return err
 		}
 		err = sessions(a.now()).print(ctx, a, c.outputFlags, all)
 		if err == nil && c.choice().IsTable() && slices.ContainsFunc(all, unfinishedSessions) && unattended(ctx, eng) {

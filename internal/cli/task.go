@@ -13,9 +13,9 @@ import (
 )
 
 type taskCommand struct {
-	List     taskList      `cmd:"" help:"List tasks in the order of their creation."`
+	List     taskList      `cmd:"" aliases:"ls" help:"List tasks, newest first."`
 	Show     taskShow      `cmd:"" help:"Show a task."`
-	Log      taskLog       `cmd:"" help:"Print the output of a task, byte for byte."`
+	Log      taskLog       `cmd:"" aliases:"logs" help:"Print the output of a task, byte for byte."`
 	Watch    taskWatch     `cmd:"" help:"Show the progress of a task until it ends."`
 	Attach   attachCommand `cmd:"" help:"Follow the output of a task and send it input. Leaving does not end the task."`
 	Input    taskInput     `cmd:"" help:"Answer the question of a task, or show the question."`
@@ -28,7 +28,7 @@ type taskCommand struct {
 }
 
 type taskList struct {
-	outputFlags
+	listFlags
 	Session string   `help:"Only tasks of this session." placeholder:"ID"`
 	State   []string `help:"Only tasks in these states: queued, running, awaiting_input, succeeded, failed, canceled, unknown." placeholder:"STATE"`
 	Kind    []string `help:"Only tasks of these kinds: background_tool, monitor, subagent, external_agent." placeholder:"KIND"`
@@ -52,6 +52,11 @@ func tasks(now clock) outputList[perdure.Task] {
 				{string(t.ID), bold}, {string(t.State), c}, {text: t.Tool}, {text: t.Progress.String()},
 				{text: fmt.Sprint(t.Attempt)}, {text: now.age(t.CreatedAt)}, {text: titleOf(t)},
 			}
+		},
+		wide: func(t perdure.Task) []field {
+			return []field{{"SESSION", cell{text: string(t.Session)}}, {"KIND", cell{text: string(t.Kind)}},
+				{"CLASS", cell{text: string(t.Class)}}, {"FINISHED", cell{text: ago(t.FinishedAt, now)}},
+				{"SUMMARY", cell{text: t.Summary}}}
 		},
 	}
 }
@@ -95,6 +100,9 @@ func (c *taskList) Run(ctx context.Context, a *app) error {
 				}
 				chosen = append(chosen, t)
 			}
+		}
+		if chosen, err = newestWithin(c.listFlags, a.now().Time, chosen, func(t perdure.Task) time.Time { return t.CreatedAt }); err != nil {
+			return err
 		}
 		err = tasks(a.now()).print(ctx, a, c.outputFlags, chosen)
 		if err == nil && c.choice().IsTable() &&

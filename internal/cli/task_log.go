@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -102,11 +103,19 @@ func parseTime(flag, typed string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(typed); err == nil && d >= 0 {
 		return now.Add(-d), nil
 	}
+	if days, ok := strings.CutSuffix(typed, "d"); ok {
+		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
+			return now.Add(-time.Duration(n) * 24 * time.Hour), nil
+		}
+	}
+	if t, err := time.Parse(time.DateOnly, typed); err == nil {
+		return t, nil
+	}
 	if t, err := time.Parse(time.RFC3339, typed); err == nil {
 		return t, nil
 	}
 	return time.Time{}, usageError(fmt.Sprintf("--%s %q is not a time", flag, typed),
-		"use a duration such as 10m or 2h, or a time such as 2006-01-02T15:04:05Z")
+		"use a duration such as 10m, 2h or 7d, a day such as 2006-01-02, or a time such as 2006-01-02T15:04:05Z")
 }
 
 // logPosition is how far a log was printed, and where to.

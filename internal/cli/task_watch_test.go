@@ -226,7 +226,7 @@ func TestC08Names(t *testing.T) {
 func TestTaskListKinds(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ args, want string }{
-		{"", "task_1\ntask_2\ntask_3\n"}, {" --kind external_agent", "task_2\n"}, {" --kind subagent,external_agent", "task_2\ntask_3\n"},
+		{"", "task_3\ntask_2\ntask_1\n"}, {" --kind external_agent", "task_2\n"}, {" --kind subagent,external_agent", "task_3\ntask_2\n"},
 		{" --kind monitor", ""}, {" --kind external_agent --state failed", ""},
 	} {
 		s := course(1)

@@ -13,7 +13,7 @@ import (
 
 type tokenCommand struct {
 	Create tokenCreate `cmd:"" help:"Create an API token. Its secret is printed once, to stdout, and not stored."`
-	List   tokenList   `cmd:"" help:"List tokens and when they were last used."`
+	List   tokenList   `cmd:"" aliases:"ls" help:"List tokens, newest first, and when they were last used."`
 	Revoke tokenRevoke `cmd:"" help:"Revoke a token permanently. Its open connections end within a second."`
 }
 
@@ -83,13 +83,17 @@ func (c *tokenCreate) Run(ctx context.Context, a *app) error {
 }
 
 type tokenList struct {
-	outputFlags
+	listFlags
 }
 
 // Run lists tokens.
 func (c *tokenList) Run(ctx context.Context, a *app) error {
 	return a.read(ctx, func(eng Engine) error {
 		found, err := eng.Tokens().List(ctx)
+		if err != nil {
+			return err
+		}
+		found, err = newestWithin(c.listFlags, a.now().Time, found, func(t engine.Token) time.Time { return t.CreatedAt })
 		if err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ const maxInput = 1 << 20
 type toolCommand struct {
 	AllowShell bool `help:"Include bash, which requires --allow-shell."`
 
-	List toolList `cmd:"" help:"List tools."`
+	List toolList `cmd:"" aliases:"ls" help:"List tools."`
 	Show toolShow `cmd:"" help:"Show a tool and the schema of its arguments."`
 	Call toolCall `cmd:"" help:"Call a tool once, outside any session. Works only for tools that can safely run twice."`
 	Init toolInit `cmd:"" help:"Create a tool in Go with a crash test, in a new folder."`
@@ -167,18 +167,20 @@ func (a *app) readInput() (string, error) {
 	return string(text), nil
 }
 
-// confirm asks the user for confirmation. Without a terminal the command itself is the
-// confirmation, unless --no-input is given: then only --yes is (C10).
+// confirm asks the user for confirmation. Where nobody can be asked, only --yes confirms (C10).
 func (a *app) confirm(ctx context.Context, yes bool, question string) error {
-	if yes {
+	unasked := ""
+	switch {
+	case yes:
 		return nil
+	case a.flags.NoInput:
+		unasked = "--no-input was given"
+	case !a.Terminal.Stdin:
+		unasked = "there is no terminal to ask"
 	}
-	if a.flags.NoInput {
-		return &userError{code: exitApproval, message: "confirmation is needed, but --no-input was given; nothing was changed",
+	if unasked != "" {
+		return &userError{code: exitApproval, message: "confirmation is needed, but " + unasked + "; nothing was changed",
 			hint: "confirm with --yes"}
-	}
-	if !a.Terminal.Stdin {
-		return nil
 	}
 	fmt.Fprintf(a.Stderr, "%s [y/N] ", a.oneLine(question, 300))
 	select {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/perdure/perdure/internal/cli/man"
 )
 
 // leaves returns every command by its path.
@@ -18,7 +20,7 @@ func leaves(t *testing.T) map[string]*kong.Node {
 	}
 	all := map[string]*kong.Node{}
 	for _, node := range parser.Model.Leaves(true) {
-		all[strings.TrimPrefix(node.Path(), program+" ")] = node
+		all[man.Path(node)] = node
 	}
 	if len(all) < 40 {
 		t.Fatalf("only %d commands were found", len(all))
@@ -59,6 +61,31 @@ func TestC02EveryListAndShow(t *testing.T) {
 			t.Errorf("%s has all forms, and needs no reason: %q", path, reason)
 		}
 		delete(others, path)
+	}
+	if len(others) > 0 {
+		t.Errorf("there are no such commands: %v", others)
+	}
+}
+
+// TestC02ListsAreLimited checks that every list of things with a time has --limit and --since.
+// Others are listed here with their reasons.
+func TestC02ListsAreLimited(t *testing.T) {
+	t.Parallel()
+	named := "named things, sorted by name"
+	others := map[string]string{
+		"agent list": named, "harness list": named, "connection list": named, "provider list": named, "model list": named, "tool list": named,
+		"value list": named, "secret list": named, "file ls": named, "sql ls": named, "egress list": "rules in order of precedence", "config list": "settings in order of precedence",
+	}
+	for path, node := range leaves(t) {
+		verb := path[strings.LastIndex(path, " ")+1:]
+		if !slices.Contains([]string{"list", "ls", "deliveries"}, verb) {
+			continue
+		}
+		_, other := others[path]
+		delete(others, path)
+		if limited := has(node, "limit") && has(node, "since"); limited == other {
+			t.Errorf("%s has --limit and --since: %t, want %t", path, limited, !other)
+		}
 	}
 	if len(others) > 0 {
 		t.Errorf("there are no such commands: %v", others)

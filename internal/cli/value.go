@@ -12,8 +12,8 @@ import (
 type valueCommand struct {
 	Get    valueGet    `cmd:"" help:"Print a value."`
 	Set    valueSet    `cmd:"" help:"Set a value."`
-	List   valueList   `cmd:"" help:"List the values of a session, without their content."`
-	Delete valueDelete `cmd:"" help:"Delete a value."`
+	List   valueList   `cmd:"" aliases:"ls" help:"List the values of a session, without their content."`
+	Delete valueDelete `cmd:"" aliases:"rm" help:"Delete a value."`
 }
 
 type valueGet struct {

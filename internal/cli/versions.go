@@ -24,8 +24,8 @@ type agentVersion struct {
 // listVersions prints the versions that all returns.
 func listVersions[T any](ctx context.Context, a *app, c versionList,
 	all func(Engine) ([]T, error), of func(T) agentVersion) error {
-	if c.Limit < 0 {
-		return usageError(fmt.Sprintf("--limit %d", c.Limit), "give 0 for all, or a positive number")
+	if err := checkLimit(c.Limit); err != nil {
+		return err
 	}
 	return a.read(ctx, func(eng Engine) error {
 		found, err := all(eng)

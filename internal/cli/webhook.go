@@ -14,13 +14,13 @@ import (
 
 type webhookCommand struct {
 	Create     webhookCreate     `cmd:"" help:"Create a webhook, which sends signed events to a URL."`
-	List       webhookList       `cmd:"" help:"List webhooks in the order of their creation."`
+	List       webhookList       `cmd:"" aliases:"ls" help:"List webhooks, newest first."`
 	Show       webhookShow       `cmd:"" help:"Show a webhook."`
 	Change     webhookChange     `cmd:"" help:"Change, enable, disable or rotate the secret of a webhook."`
 	Test       webhookTest       `cmd:"" help:"Send a ping and show the response of the receiver."`
 	Deliveries webhookDeliveries `cmd:"" help:"List deliveries with their attempts, newest first."`
 	Redeliver  webhookRedeliver  `cmd:"" help:"Send a delivery again, with the same id."`
-	Delete     webhookDelete     `cmd:"" help:"Delete a webhook and its deliveries."`
+	Delete     webhookDelete     `cmd:"" aliases:"rm" help:"Delete a webhook and its deliveries."`
 }
 
 type webhookCreate struct {
@@ -66,7 +66,7 @@ func (c *webhookCreate) Run(ctx context.Context, a *app) error {
 	})
 }
 
-type webhookList struct{ outputFlags }
+type webhookList struct{ listFlags }
 
 // Run lists webhooks.
 func (c *webhookList) Run(ctx context.Context, a *app) error {
@@ -74,6 +74,9 @@ func (c *webhookList) Run(ctx context.Context, a *app) error {
 		all, err := eng.Webhooks().List(ctx)
 		if err != nil {
 			return fmt.Errorf("list webhooks: %w", err)
+		}
+		if all, err = newestWithin(c.listFlags, a.now().Time, all, func(w webhook.Webhook) time.Time { return w.CreatedAt }); err != nil {
+			return err
 		}
 		return outputList[webhook.Webhook]{
 			noun: "webhooks",
@@ -258,21 +261,27 @@ func testResult(ctx context.Context, eng Engine, d webhook.Delivery) (webhook.De
 type webhookDeliveries struct {
 	Webhook string `arg:"" help:"Id, unique id prefix, or URL."`
 	Limit   int    `help:"Maximum number; 0 for all." placeholder:"N" default:"20"`
+	Since   string `help:"Only those since this time: a duration such as 30m or 7d, a day such as 2026-01-31 (in UTC), or an RFC 3339 time." placeholder:"WHEN"`
 	outputFlags
 }
 
+// list returns the flags that all lists have.
+func (c *webhookDeliveries) list() listFlags { return listFlags{c.Limit, c.Since, c.outputFlags} }
+
+func (c *webhookDeliveries) check() error { return c.list().check() }
+
 // Run lists deliveries.
 func (c *webhookDeliveries) Run(ctx context.Context, a *app) error {
-	if c.Limit < 0 {
-		return usageError(fmt.Sprintf("--limit %d", c.Limit), "give 0 for all, or a positive number")
-	}
 	return a.read(ctx, func(eng Engine) error {
 		w, err := a.webhook(ctx, eng, c.Webhook)
 		if err != nil {
 			return err
 		}
-		all, err := eng.Webhooks().Deliveries(ctx, w.ID, c.Limit)
+		all, err := eng.Webhooks().Deliveries(ctx, w.ID, c.list().asked())
 		if err != nil {
+			return err
+		}
+		if all, err = within(c.list(), a.now().Time, all, func(d webhook.Delivery) time.Time { return d.CreatedAt }); err != nil {
 			return err
 		}
 		now := a.now()

@@ -36,9 +36,8 @@ type dirLock struct {
 	file *os.File
 }
 
-// holder is what the lock file says about its owner. It is information for people; the lock itself
-// is the kernel's.
-type holder struct {
+// Holder is what the lock file says about its owner. The lock itself is the kernel's.
+type Holder struct {
 	PID       int       `json:"pid"`
 	Host      string    `json:"host"`
 	StartedAt time.Time `json:"started_at"`
@@ -85,7 +84,7 @@ func writeHolder(file *os.File, now time.Time, program string) error {
 	if err != nil {
 		host = "unknown host"
 	}
-	text, err := json.Marshal(holder{PID: os.Getpid(), Host: host, StartedAt: now, Program: program})
+	text, err := json.Marshal(Holder{PID: os.Getpid(), Host: host, StartedAt: now, Program: program})
 	if err == nil {
 		_, err = file.WriteAt(append(text, '\n'), 0)
 	}
@@ -100,9 +99,20 @@ func writeHolder(file *os.File, now time.Time, program string) error {
 
 // holderOf reads the owner of the lock. It returns an error while the file is empty, which is the
 // case for a moment after the lock was acquired.
-func holderOf(file *os.File) (h holder, err error) {
+func holderOf(file *os.File) (h Holder, err error) {
 	err = json.NewDecoder(io.NewSectionReader(file, 0, maxHolder)).Decode(&h)
 	return h, err
+}
+
+// ReadHolder returns what the lock file of a data directory says about its owner. The owner may
+// have been killed since: only the lock tells. Any error means that nothing is known.
+func ReadHolder(dir string) (Holder, error) {
+	file, err := os.Open(filepath.Join(dir, LockName))
+	if err != nil {
+		return Holder{}, err
+	}
+	defer file.Close()
+	return holderOf(file)
 }
 
 // orphaned reports whether the recorded owner was a process on this machine and is dead.

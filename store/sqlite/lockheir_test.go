@@ -39,7 +39,7 @@ func TestLockOfADeadHolder(t *testing.T) {
 				t.Fatal(err)
 			}
 			host, _ := os.Hostname()
-			text, _ := json.Marshal(holder{PID: c.pid, Host: host, StartedAt: time.Now(), Program: "perdure"})
+			text, _ := json.Marshal(Holder{PID: c.pid, Host: host, StartedAt: time.Now(), Program: "perdure"})
 			if _, err := heir.Write(text); err != nil {
 				t.Fatal(err)
 			}

@@ -152,7 +152,7 @@ func (l *parser) values(v *kong.Value, word string) Completions {
 
 // child returns a subcommand of the node.
 func (l *parser) child(word string) *kong.Node {
-	i := slices.IndexFunc(l.node.Children, func(n *kong.Node) bool { return n.Name == word })
+	i := slices.IndexFunc(l.node.Children, func(n *kong.Node) bool { return n.Name == word || slices.Contains(n.Aliases, word) })
 	if i < 0 {
 		return nil
 	}

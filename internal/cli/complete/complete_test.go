@@ -14,13 +14,13 @@ type grammar struct {
 		List struct {
 			State []string `short:"s"`
 			All   bool
-		} `cmd:"" help:"List tasks."`
+		} `cmd:"" aliases:"ls" help:"List tasks."`
 		Show struct {
 			Task  string   `arg:""`
 			Other []string `arg:""`
 		} `cmd:""`
 		Old struct{} `cmd:"" hidden:""`
-	} `cmd:""`
+	} `cmd:"" aliases:"tasks"`
 	Open struct {
 		File string `arg:"" type:"path"`
 	} `cmd:""`
@@ -40,6 +40,8 @@ func TestC15Look(t *testing.T) {
 		"task l":                   "list",
 		"task list --":             "--state --all --help --color",
 		"task list --al":           "--all",
+		"tasks ":                   "list show",
+		"tasks ls --al":            "--all",
 		"task list --color ":       "auto never",
 		"task list --color=n":      "--color=never",
 		"task list --color = n":    "never",

@@ -26,6 +26,28 @@ type Manual struct {
 	About   string            // a one-sentence description
 	Version string            // for the footer of every page
 	Topics  map[string]string // preformatted texts of the help topics, by name
+
+	Examples map[string][]string // example command lines, by the path of their command
+}
+
+// Path returns the names of a command and of its nouns, without the name of the program and without
+// aliases, which kong writes behind each name.
+func Path(node *kong.Node) string {
+	if node == nil || node.Parent == nil {
+		return ""
+	}
+	return strings.TrimSpace(Path(node.Parent) + " " + node.Name)
+}
+
+// Summary returns how a command is called: its path, its arguments and its required flags.
+func Summary(node *kong.Node) string {
+	text := node.Summary()
+	for at := node; at != nil; at = at.Parent {
+		if len(at.Aliases) > 0 {
+			text = strings.Replace(text, " ("+strings.Join(at.Aliases, ",")+")", "", 1)
+		}
+	}
+	return text
 }
 
 // Pages returns the pages by their path in a folder of manuals, such as man1/perdure.1. Hidden
@@ -79,12 +101,14 @@ func (b Manual) noun(noun *kong.Node) string {
 		if i > 0 {
 			p.macro("br")
 		}
-		p.bold(b.Root.Name + " " + verb.Summary())
+		p.bold(b.Root.Name + " " + Summary(verb))
 	}
 	p.macro("SH", "DESCRIPTION")
 	p.text(noun.Help)
+	p.aliases(noun)
 	if noun.Leaf() {
 		p.values(noun)
+		p.examples(b.Examples[Path(noun)])
 	} else {
 		if hasFlags(noun) {
 			p.macro("SH", "OPTIONS")
@@ -92,9 +116,11 @@ func (b Manual) noun(noun *kong.Node) string {
 		}
 		p.macro("SH", "COMMANDS")
 		for _, verb := range verbs {
-			p.macro("SS", verb.FullPath())
+			p.macro("SS", b.Root.Name+" "+Path(verb))
 			p.text(verb.Help)
+			p.aliases(verb)
 			p.values(verb)
+			p.examples(b.Examples[Path(verb)])
 		}
 	}
 	p.macro("SH", "SEE ALSO")
@@ -153,6 +179,27 @@ func (p *page) item(word, about string) {
 	p.macro("TP")
 	p.bold(word)
 	p.text(about)
+}
+
+// aliases writes the other names of a command.
+func (p *page) aliases(node *kong.Node) {
+	if len(node.Aliases) > 0 {
+		p.text("Aliases: " + strings.Join(node.Aliases, ", ") + ".")
+	}
+}
+
+// examples writes example command lines, as they are.
+func (p *page) examples(lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	p.macro("TP")
+	p.bold("Examples")
+	p.macro("nf")
+	for _, line := range lines {
+		p.text(line)
+	}
+	p.macro("fi")
 }
 
 // values writes the arguments and flags of a command.

@@ -21,7 +21,7 @@ type Key struct {
 }
 
 // oneTimeFlags are flags of a single invocation, which make no sense in a file.
-const oneTimeFlags = "help yes dry-run profile happened did-not-happen run-again take-over remove no-wait"
+const oneTimeFlags = "help yes dry-run profile happened did-not-happen run-again take-over remove no-wait detach watch"
 
 // projectSettings are the settings that a project file can set. The author of a project must not
 // decide where keys and data are sent, nor what can be done on this machine.
