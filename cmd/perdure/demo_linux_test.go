@@ -20,8 +20,8 @@ func TestDemoApprovalsTerminal(t *testing.T) {
 	x.shows("in another terminal: perdure approve --data")
 	x.press("perhaps\n")
 	x.shows("y or n?")
-	first := strings.Fields(h.says("approval", "list", "-o", "name"))[0]
-	h.says("approval", "deny", first, "--note", "too much")
+	open := strings.Fields(h.says("approval", "list", "-o", "name")) // the newest first
+	h.says("approval", "deny", open[len(open)-1], "--note", "too much")
 	x.shows("denied by operator: invoice 9 is not paid")
 	x.shows(`pay {"amount":672`)
 	x.press("y\n")

@@ -54,7 +54,7 @@ func (h terminalHome) users() string {
 
 // verdicts are the states of all approvals.
 func (h terminalHome) verdicts() string {
-	return strings.TrimSpace(h.says("approval", "list", "--all", "--jq", `[.[].state]|join("|")`))
+	return strings.TrimSpace(h.says("approval", "list", "--all", "--jq", `[.[].state]|reverse|join("|")`))
 }
 
 // promptOfQuestion is the prompt of an open question.
