@@ -1,0 +1,157 @@
+package connection_test
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/connection"
+	"github.com/perdure/perdure/internal/connection/oauthtest"
+	"github.com/perdure/perdure/internal/redact"
+	"github.com/perdure/perdure/internal/secret"
+	"github.com/perdure/perdure/internal/sessionport"
+	"github.com/perdure/perdure/store/memory"
+)
+
+// clockRig is a rig whose clock the test sets, and whose providers can change.
+type clockRig struct {
+	rig
+	logs *redact.Set
+
+	mu        sync.Mutex
+	ahead     time.Duration // guarded by mu; of the clock
+	providers string        // guarded by mu; the configuration
+	broken    error         // guarded by mu; why there is none
+}
+
+func newClockRig(t *testing.T) *clockRig {
+	t.Helper()
+	keys, err := secret.Create(filepath.Join(t.TempDir(), "keyring"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &clockRig{logs: redact.NewSet()}
+	began := time.Now()
+	now := func() time.Time {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return began.Add(r.ahead)
+	}
+	r.rig = rig{t: t, provider: oauthtest.New(t),
+		ports: sessionport.Config{Store: memory.New(memory.Config{Now: now}), Keys: keys, LogMask: r.logs}}
+	r.providers = r.provider.Config("demo", "https://perdure.example/callback")
+	cfg := connection.Config{Ports: r.ports, Providers: func() (all connection.Providers, err error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.broken != nil {
+			return all, r.broken
+		}
+		err = perdure.DecodeJSON([]byte(r.providers), &all)
+		return all, err
+	}}
+	r.one, r.other = connection.New(cfg), connection.New(cfg)
+	return r
+}
+
+// pass lets time pass.
+func (r *clockRig) pass(d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ahead += d
+}
+
+// configure sets what the configuration of providers is, or why there is none.
+func (r *clockRig) configure(providers string, broken error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.providers, r.broken = providers, broken
+}
+
+// account returns the connection of ada.
+func (r *clockRig) account() connection.Account {
+	r.t.Helper()
+	a, err := r.one.Get(r.t.Context(), ada)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return a
+}
+
+// expires connects ada with a token that has expired now.
+func (r *clockRig) expires() {
+	r.t.Helper()
+	r.connects()
+	r.pass(2 * time.Hour)
+}
+
+// TestRefusals: a connection expires only if the provider says that its grant has ended, whichever
+// status the answer has. What the operator must mend, and what passes, leaves it as it is.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	for _, answer := range []struct {
+		status  int
+		code    string
+		expired bool
+	}{
+		{400, "invalid_grant", true},
+		{200, "bad_refresh_token", true},
+		{200, "invalid_refresh_token", true},
+		{400, "interaction_required", true},
+		{401, "invalid_client", false},
+		{400, "unauthorized_client", false},
+		{200, "incorrect_client_credentials", false},
+		{400, "invalid_scope", false},
+		{200, "temporarily_unavailable", false},
+		{400, "", false},
+		{401, "", false},
+		{429, "", false},
+		{503, "", false},
+	} {
+		r := newClockRig(t)
+		r.expires()
+		r.provider.Fail(answer.status, answer.code)
+
+		token, err := r.token(r.one)
+
+		want := perdure.Unavailable
+		if answer.expired {
+			want = perdure.NotFound
+		}
+		if token != "" || !errors.Is(err, want) || answer.code != "" && answer.status < 429 && !strings.Contains(err.Error(), answer.code) {
+			t.Errorf("%+v: got %q, %v", answer, token, err)
+		}
+		if got := r.account().Details.Expired; (got != "") != answer.expired || answer.expired && !strings.Contains(got, answer.code) {
+			t.Errorf("%+v: the connection has expired: %q", answer, got)
+		}
+		r.provider.Fail(0, "")
+		r.pass(time.Minute)
+		if token, err := r.token(r.other); (err == nil && token != "") == answer.expired {
+			t.Errorf("%+v: afterwards got %q, %v", answer, token, err)
+		}
+	}
+}
+
+// TestRefusedCode: a code that the provider refuses is refused, whichever status the answer has,
+// and a fault of the operator is none of the user.
+func TestRefusedCode(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[string]error{"bad_verification_code": perdure.Denied, "invalid_grant": perdure.Denied,
+		"incorrect_client_credentials": perdure.Unavailable} {
+		r := newClockRig(t)
+		begun, err := r.one.Begin(t.Context(), connection.Request{Key: ada})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.provider.Fail(200, code)
+
+		_, err = r.one.Finish(t.Context(), connection.Answer{State: begun.State, Code: "a code"})
+
+		if !errors.Is(err, want) || !strings.Contains(err.Error(), code) {
+			t.Errorf("%s: got %v", code, err)
+		}
+	}
+}
