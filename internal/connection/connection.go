@@ -147,8 +147,9 @@ func (c *Connections) put(ctx context.Context, action string, row store.Connecti
 			if err != nil {
 				return err
 			}
-			fresh := row
-			fresh.Version = old.Version
+			fresh, details := row, detailsOf(row.Metadata)
+			details.ConnectedAt = tx.Now().UTC()
+			fresh.Version, fresh.Metadata = old.Version, details.into(row.Metadata)
 			stored, err := tx.Directory().Connections().Put(fresh)
 			if err != nil {
 				return err
@@ -250,6 +251,8 @@ type Details struct {
 	Scopes    []string  `json:"scopes,omitempty"`    // as granted
 	OAuth     bool      `json:"oauth,omitempty"`     // made by an authorization
 	ExpiresAt time.Time `json:"expires_at,omitzero"` // of the token; zero: unknown, or never
+	// ConnectedAt is when the user last connected. A refresh does not change it.
+	ConnectedAt time.Time `json:"connected_at,omitzero"`
 	RefreshAt time.Time `json:"refresh_at,omitzero"` // from then on the token is refreshed before it is used
 	// Refreshing is when a process began to refresh the token; zero: none is doing that.
 	Refreshing time.Time `json:"refreshing_at,omitzero"`
@@ -268,6 +271,15 @@ func detailsOf(metadata []byte) (d Details) {
 func (a Account) HasExpired(now time.Time) bool {
 	d := a.Details
 	return d.Expired != "" || !d.OAuth && !d.ExpiresAt.IsZero() && !now.Before(d.ExpiresAt)
+}
+
+// ConnectedAt returns when the user last connected. Of a row that says nothing, it is the last
+// change.
+func (a Account) ConnectedAt() time.Time {
+	if a.Details.ConnectedAt.IsZero() {
+		return a.UpdatedAt
+	}
+	return a.Details.ConnectedAt
 }
 
 // OwnerOf returns the owner of the account.
