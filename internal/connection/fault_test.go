@@ -3,6 +3,7 @@ package connection_test
 import (
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -153,5 +154,37 @@ func TestRefusedCode(t *testing.T) {
 		if !errors.Is(err, want) || !strings.Contains(err.Error(), code) {
 			t.Errorf("%s: got %v", code, err)
 		}
+	}
+}
+
+// TestLogMask: the logs mask the tokens that connections have now, and those just before them. The
+// mask does not keep older ones.
+func TestLogMask(t *testing.T) {
+	t.Parallel()
+	r := newClockRig(t)
+	r.connects()
+	for range 3 {
+		r.pass(2 * time.Hour)
+		if _, err := r.token(r.other); err != nil {
+			t.Fatal(err)
+		}
+	}
+	masked := func() (all []string) {
+		for _, token := range r.provider.Tokens() {
+			if r.logs.Mask(token) != token {
+				all = append(all, token)
+			}
+		}
+		return all
+	}
+	all := r.provider.Tokens()
+	if got, want := masked(), all[len(all)-4:]; !slices.Equal(got, want) {
+		t.Errorf("masked are %q, want %q", got, want)
+	}
+	if err := r.other.Remove(t.Context(), ada); err != nil {
+		t.Fatal(err)
+	}
+	if got := masked(); len(got) != 0 {
+		t.Errorf("after the removal, masked are %q", got)
 	}
 }

@@ -195,8 +195,7 @@ func (c *Connections) Finish(ctx context.Context, a Answer) (Account, error) {
 	if err != nil {
 		return Account{}, err
 	}
-	c.mask(grant.Access)
-	c.mask(grant.Refresh)
+	c.mask(key, grant.Access, grant.Refresh)
 	now, err := c.Now(ctx)
 	if err != nil {
 		return Account{}, err

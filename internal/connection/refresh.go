@@ -166,8 +166,7 @@ func (c *Connections) refresh(ctx context.Context, row store.Connection, grant s
 		err = fmt.Errorf("refresh the connection to %.40q: %w", row.Provider, err)
 		return "", errors.Join(err, c.release(ctx, row))
 	}
-	c.mask(token.AccessToken)
-	c.mask(token.RefreshToken)
+	c.mask(row.Key(), token.AccessToken, token.RefreshToken)
 	sealed, err := c.cfg.Ports.SealGrant(row.Key(), sessionport.Grant{Access: token.AccessToken, Refresh: token.RefreshToken})
 	if err != nil {
 		return "", err

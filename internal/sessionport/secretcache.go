@@ -17,6 +17,7 @@ import (
 
 const (
 	maxCachedSessions = 256              // sessions whose secrets are held open at once
+	maxLearned        = 100              // keys and tokens that a session was given and that are masked
 	secretReadTimeout = 10 * time.Second // timeout for reading them from the store
 )
 
@@ -39,7 +40,7 @@ type sessionSecrets struct {
 	mu      sync.Mutex              // held while the store is read, so that one read serves all
 	opened  map[string]openedSecret // guarded by mu; by name
 	loaded  bool                    // guarded by mu; the store was read at least once
-	learned bool                    // guarded by mu; set also has keys and tokens that are no secrets of the session
+	learned []string                // guarded by mu; keys and tokens in set that are no secrets of the session, the oldest first
 	keyErr  error                   // guarded by mu; why a secret does not open now but may later; nil: all open
 }
 
@@ -169,12 +170,16 @@ func (s *sessionSecrets) put(cfg Config, org string, row store.Secret, logged bo
 	cfg.LogMask.Remove(old.value)
 }
 
-// close removes the session's secrets from the mask of the logs.
+// close removes the session's secrets, and the keys and tokens that it was given, from the mask of
+// the logs.
 func (s *sessionSecrets) close(logs *redact.Set) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, one := range s.opened {
 		logs.Remove(one.value)
+	}
+	for _, value := range s.learned {
+		logs.Remove(value)
 	}
 }
 
@@ -210,7 +215,7 @@ func (b sessionMask) Any() bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.opened) > 0 || s.learned
+	return len(s.opened) > 0 || len(s.learned) > 0
 }
 
 // Readable returns why the secrets are not known: the store could not be read yet, or a key is
