@@ -15,6 +15,7 @@ import (
 	"github.com/perdure/perdure/internal/redact"
 	"github.com/perdure/perdure/internal/secret"
 	"github.com/perdure/perdure/internal/sessionport"
+	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 )
 
@@ -154,6 +155,43 @@ func TestRefusedCode(t *testing.T) {
 		if !errors.Is(err, want) || !strings.Contains(err.Error(), code) {
 			t.Errorf("%s: got %v", code, err)
 		}
+	}
+}
+
+// TestFlowsOfOneUser: a user who begins without an end keeps nobody else from beginning, and
+// replaces the own oldest authorizations only.
+func TestFlowsOfOneUser(t *testing.T) {
+	t.Parallel()
+	r := newClockRig(t)
+	begin := func(key store.ConnectionKey) string {
+		t.Helper()
+		begun, err := r.one.Begin(t.Context(), connection.Request{Key: key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return begun.State
+	}
+	finish := func(state string) error {
+		_, err := r.one.Finish(t.Context(), connection.Answer{State: state, Error: "access_denied"})
+		return err
+	}
+	bob, far := store.ConnectionKey{User: "bob", Provider: "demo"}, store.ConnectionKey{Org: "acme", User: "ada", Provider: "demo"}
+	first, others := begin(ada), []string{begin(bob), begin(far)}
+	last := ""
+	for range 1_100 {
+		r.pass(time.Millisecond)
+		last = begin(ada)
+	}
+
+	others = append(others, begin(bob), begin(far), last)
+
+	for i, state := range others {
+		if err := finish(state); !errors.Is(err, perdure.Denied) { // it is known, and its user refused
+			t.Errorf("authorization %d: %v", i, err)
+		}
+	}
+	if err := finish(first); !errors.Is(err, perdure.NotFound) {
+		t.Errorf("the oldest one of many: %v", err)
 	}
 }
 

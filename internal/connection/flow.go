@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"time"
 
 	"golang.org/x/oauth2"
@@ -24,8 +25,9 @@ import (
 const flowUser = reservedPrefix + "flow"
 
 const (
-	flowTime = 10 * time.Minute // in which an authorization has to end
-	maxFlows = 1_000            // that have begun and not ended
+	flowTime     = 10 * time.Minute // in which an authorization has to end
+	maxUserFlows = 10               // of a user, that have begun and not ended; the oldest gives way
+	maxOrgFlows  = 1_000            // of an org
 )
 
 // flow is an authorization that has begun. It is sealed in its row.
@@ -36,6 +38,21 @@ type flow struct {
 	Verifier string `json:"verifier"` // of PKCE
 	Redirect string `json:"redirect"`
 	By       string `json:"by"` // the actor who began it
+}
+
+// flowOwner is the user of such an authorization, in the metadata of its row. Nothing of one user
+// or org limits the authorizations of others.
+type flowOwner struct {
+	Org  string `json:"flow_org"`
+	User string `json:"flow_user"`
+}
+
+// flowOwnerOf reads the metadata of such a row.
+func flowOwnerOf(metadata []byte) (o flowOwner) {
+	if perdure.DecodeKnownJSON(metadata, &o) != nil {
+		return flowOwner{}
+	}
+	return o
 }
 
 // Begun is an authorization as its user gets it.
@@ -85,8 +102,10 @@ func (c *Connections) Begin(ctx context.Context, r Request) (Begun, error) {
 	rand.Read(random[:]) // never fails
 	state := base64.RawURLEncoding.EncodeToString(random[:])
 	key := flowKey(state)
+	by := flowOwner{f.Org, f.User}
 	text, err := json.Marshal(f)
-	if err != nil {
+	owner, failed := json.Marshal(by)
+	if err = errors.Join(err, failed); err != nil {
 		return Begun{}, err
 	}
 	sealed, err := c.cfg.Ports.SealToken(key, string(text))
@@ -95,12 +114,12 @@ func (c *Connections) Begin(ctx context.Context, r Request) (Begun, error) {
 	}
 	made := Begun{URL: provider.authorizeURL(f, state), State: state}
 	err = c.cfg.Ports.Store.InTx(ctx, func(tx store.Tx) error {
-		if err := dropExpired(tx); err != nil {
+		if err := makeRoom(tx, by); err != nil {
 			return err
 		}
 		made.ExpiresAt = tx.Now().Add(flowTime).UTC().Truncate(time.Second)
 		_, err := tx.Directory().Connections().Put(store.Connection{User: key.User, Provider: key.Provider, Sealed: sealed,
-			Metadata: Details{ExpiresAt: made.ExpiresAt}.into(nil)})
+			Metadata: Details{ExpiresAt: made.ExpiresAt}.into(owner)})
 		return err
 	})
 	return made, err
@@ -122,27 +141,37 @@ func redirectURL(wanted string, all Providers) (string, error) {
 	return wanted, nil
 }
 
-// dropExpired removes authorizations that have not ended in time. Limit: too many are left.
-func dropExpired(tx store.Tx) error {
+// makeRoom removes authorizations that have not ended in time, and the oldest ones of a user who
+// began too many. Limit: too many of other users of the org are left.
+func makeRoom(tx store.Tx, user flowOwner) error {
 	all, err := tx.Directory().Connections().List()
 	if err != nil {
 		return err
 	}
-	left := 0
+	var over, own []store.Connection
+	others := 0
 	for _, row := range all {
 		if row.User != flowUser {
 			continue
 		}
-		if left++; tx.Now().Before(detailsOf(row.Metadata).ExpiresAt) {
-			continue
+		switch owner := flowOwnerOf(row.Metadata); {
+		case !tx.Now().Before(detailsOf(row.Metadata).ExpiresAt):
+			over = append(over, row)
+		case owner == user:
+			own = append(own, row)
+		case owner.Org == user.Org:
+			others++
 		}
+	}
+	slices.SortFunc(own, func(a, b store.Connection) int { return a.CreatedAt.Compare(b.CreatedAt) })
+	over = append(over, own[:max(0, len(own)-maxUserFlows+1)]...)
+	if others >= maxOrgFlows {
+		return fmt.Errorf("%w: %d authorizations of this org have begun and not ended; finish one, or begin again in %v", perdure.Limit, others, flowTime)
+	}
+	for _, row := range over {
 		if _, err := tx.Directory().Connections().Remove(row.Key()); err != nil {
 			return err
 		}
-		left--
-	}
-	if left >= maxFlows {
-		return fmt.Errorf("%w: %d authorizations have begun and not ended; finish one, or begin again in %v", perdure.Limit, left, flowTime)
 	}
 	return nil
 }
