@@ -158,6 +158,31 @@ func TestRefusedCode(t *testing.T) {
 	}
 }
 
+// TestProvidersAreMissing: a provider that is not configured, or a file that cannot be used, is a
+// fault of the operator: the connection is there, and no caller learns where the file is.
+func TestProvidersAreMissing(t *testing.T) {
+	t.Parallel()
+	for what, broken := range map[string]error{"no provider": nil, "no file": errors.New("open /home/operator/oauth.json: denied")} {
+		r := newClockRig(t)
+		r.expires()
+		r.configure(`{"providers":{}}`, broken)
+
+		_, err := r.token(r.one)
+
+		if !errors.Is(err, perdure.Unavailable) || errors.Is(err, perdure.NotFound) || strings.Contains(err.Error(), "/home") {
+			t.Errorf("%s: got %v", what, err)
+		}
+		_, err = r.one.Begin(t.Context(), connection.Request{Key: ada})
+		if broken != nil && (!errors.Is(err, perdure.Unavailable) || strings.Contains(err.Error(), "/home")) {
+			t.Errorf("%s: began with %v", what, err)
+		}
+		r.configure(r.provider.Config("demo", ""), nil)
+		if token, err := r.token(r.other); err != nil || token == "" {
+			t.Errorf("%s: afterwards got %q, %v", what, token, err)
+		}
+	}
+}
+
 // TestFlowsOfOneUser: a user who begins without an end keeps nobody else from beginning, and
 // replaces the own oldest authorizations only.
 func TestFlowsOfOneUser(t *testing.T) {

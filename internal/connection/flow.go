@@ -68,13 +68,15 @@ type Request struct {
 	RedirectURL string // an address of this machine; empty: the configured one
 }
 
-// provider returns the configuration of a provider. NotFound: there is none.
+// provider returns the configuration of a provider. NotFound: there is none. Unavailable: the
+// configuration cannot be used; the log says why, because the reason is not for every caller.
 func (c *Connections) provider(name string) (Provider, Providers, error) {
 	var all Providers
 	if c.cfg.Providers != nil {
 		var err error
 		if all, err = c.cfg.Providers(); err != nil {
-			return Provider{}, all, err
+			c.cfg.Log.Warn("OAuth providers not read", "error", err)
+			return Provider{}, all, fmt.Errorf("%w: the configuration of OAuth providers cannot be used: the log says why; let an administrator correct oauth.json", perdure.Unavailable)
 		}
 	}
 	one, ok := all.All[name]

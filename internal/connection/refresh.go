@@ -151,7 +151,7 @@ func (c *Connections) awaitChange(ctx context.Context, row store.Connection) (st
 func (c *Connections) refresh(ctx context.Context, row store.Connection, grant sessionport.Grant) (string, error) {
 	provider, _, err := c.provider(row.Provider)
 	if err != nil {
-		err = fmt.Errorf("%w: refresh: %w", perdure.Unavailable, err)
+		err = fmt.Errorf("%w: refresh: %v", perdure.Unavailable, err) // what is missing is not the connection
 		return "", errors.Join(err, c.release(ctx, row))
 	}
 	began, now := time.Now(), row.UpdatedAt
