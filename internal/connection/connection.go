@@ -291,7 +291,9 @@ type Details struct {
 	RefreshAt time.Time `json:"refresh_at,omitzero"` // from then on the token is refreshed before it is used
 	// Refreshing is when a process began to refresh the token; zero: none is doing that.
 	Refreshing time.Time `json:"refreshing_at,omitzero"`
-	Expired    string    `json:"expired,omitempty"` // why the token can no longer be refreshed; empty: it can
+	// FailedAt is when the provider last gave no answer to a refresh; zero: it has answered since.
+	FailedAt time.Time `json:"failed_at,omitzero"`
+	Expired  string    `json:"expired,omitempty"` // why the token can no longer be refreshed; empty: it can
 }
 
 // detailsOf reads the details in a row's metadata. Metadata of another form has none.

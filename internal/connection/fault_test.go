@@ -183,6 +183,38 @@ func TestProvidersAreMissing(t *testing.T) {
 	}
 }
 
+// TestFailingProvider: while a provider fails, one request an interval asks it, whoever and however
+// many need the token. The others are refused at once.
+func TestFailingProvider(t *testing.T) {
+	t.Parallel()
+	r := newClockRig(t)
+	r.expires()
+	before := r.provider.Requests()
+	r.provider.Fail(503, "")
+	var group sync.WaitGroup
+	for i := range 10 {
+		c := []*connection.Connections{r.one, r.other}[i%2]
+		group.Go(func() {
+			if token, err := r.token(c); token != "" || !errors.Is(err, perdure.Unavailable) {
+				t.Errorf("got %q, %v", token, err)
+			}
+		})
+	}
+	group.Wait()
+	if got := r.provider.Requests() - before; got != 1 {
+		t.Errorf("the provider had %d requests", got)
+	}
+	r.provider.Fail(0, "")
+	r.pass(time.Minute)
+
+	if token, err := r.token(r.one); err != nil || token == "" {
+		t.Errorf("afterwards got %q, %v", token, err)
+	}
+	if failed := r.account().Details; !failed.Refreshing.IsZero() || failed.Expired != "" {
+		t.Errorf("got %+v", failed)
+	}
+}
+
 // TestFlowsOfOneUser: a user who begins without an end keeps nobody else from beginning, and
 // replaces the own oldest authorizations only.
 func TestFlowsOfOneUser(t *testing.T) {
