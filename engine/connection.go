@@ -80,6 +80,9 @@ type ConnectionAnswer struct {
 	State string `json:"state"`
 	Code  string `json:"code,omitempty"`
 	Error string `json:"error,omitempty"` // instead of a code
+	// Repeated says that an earlier attempt of the same request may have taken effect. If it has,
+	// Finish returns the connection that it made.
+	Repeated bool `json:"-"`
 }
 
 // ConnectionAccount is the kind of a connection that is an account of a user; the others are

@@ -136,7 +136,7 @@ func (e hostConnections) Begin(ctx context.Context, r engine.ConnectionRequest) 
 // Finish ends an authorization. A principal can end its own only; without one, as in the request of
 // a browser that comes back from the provider, the state decides.
 func (e hostConnections) Finish(ctx context.Context, a engine.ConnectionAnswer) (engine.Connection, error) {
-	answer := connection.Answer{State: a.State, Code: a.Code, Error: a.Error}
+	answer := connection.Answer{State: a.State, Code: a.Code, Error: a.Error, Repeated: a.Repeated}
 	if _, acts := engine.OwnerFromContext(ctx); acts {
 		own, actor := keyOf(ctx, "", ""), store.ActorOf(ctx)
 		answer.Mine = func(key store.ConnectionKey, begunBy string) bool {

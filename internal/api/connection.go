@@ -74,6 +74,7 @@ func (a connectionHandlers) register() {
 		errors: missing,
 	}, body[engine.ConnectionAnswer]{example: engine.ConnectionAnswer{State: "the state", Code: "the code"}},
 		func(ctx context.Context, _ *struct{}, b engine.ConnectionAnswer) (*single[engine.Connection], error) {
+			b.Repeated = requestOf(ctx).repeated
 			return singleOf(a.cfg.Engine.Connections().Finish(ctx, b))
 		})
 	page := &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString}}

@@ -289,6 +289,8 @@ type Details struct {
 	// ConnectedAt is when the user last connected. A refresh does not change it.
 	ConnectedAt time.Time `json:"connected_at,omitzero"`
 	RefreshAt time.Time `json:"refresh_at,omitzero"` // from then on the token is refreshed before it is used
+	// Flow is the digest of the state of the authorization that made the connection.
+	Flow string `json:"flow,omitempty"`
 	// Refreshing is when a process began to refresh the token; zero: none is doing that.
 	Refreshing time.Time `json:"refreshing_at,omitzero"`
 	// FailedAt is when the provider last gave no answer to a refresh; zero: it has answered since.

@@ -283,3 +283,43 @@ func TestLogMask(t *testing.T) {
 		t.Errorf("after the removal, masked are %q", got)
 	}
 }
+
+// TestRepeatedFinish: a request that is repeated because its answer was lost finds the connection
+// that it made, if it is that of its user. Any other use of the state finds nothing.
+func TestRepeatedFinish(t *testing.T) {
+	t.Parallel()
+	r := newClockRig(t)
+	begun, err := r.one.Begin(t.Context(), connection.Request{Key: ada})
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := r.provider.Answer(begun.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(user string) func(store.ConnectionKey, string) bool {
+		return func(key store.ConnectionKey, _ string) bool { return key.User == user }
+	}
+	answer := connection.Answer{State: begun.State, Code: back.Get("code"), Mine: of("ada")}
+	if _, err := r.one.Finish(t.Context(), answer); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.other.Finish(t.Context(), answer); !errors.Is(err, perdure.NotFound) {
+		t.Errorf("a second request: %v", err)
+	}
+	answer.Repeated = true
+
+	made, err := r.other.Finish(t.Context(), answer)
+
+	if err != nil || made.Key != ada {
+		t.Errorf("the same request: got %+v, %v", made, err)
+	}
+	answer.Mine = of("bob")
+	if _, err := r.other.Finish(t.Context(), answer); !errors.Is(err, perdure.NotFound) {
+		t.Errorf("the request of another user: %v", err)
+	}
+	answer.State, answer.Mine = "another", of("ada")
+	if _, err := r.other.Finish(t.Context(), answer); !errors.Is(err, perdure.NotFound) {
+		t.Errorf("another state: %v", err)
+	}
+}

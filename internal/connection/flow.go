@@ -190,12 +190,17 @@ type Answer struct {
 	// Mine reports whether an authorization, with the actor who began it, belongs to the principal
 	// that brings the answer; nil: the state alone decides.
 	Mine func(of store.ConnectionKey, by string) bool
+	// Repeated says that an earlier attempt of the same request may have ended the authorization.
+	Repeated bool
 }
 
 // Finish ends an authorization and stores the connection. The state is used up before the provider
 // is asked, so that no code is sent twice.
 func (c *Connections) Finish(ctx context.Context, a Answer) (Account, error) {
 	f, err := c.take(ctx, a)
+	if a.Repeated && errors.Is(err, perdure.NotFound) {
+		return c.finished(ctx, a, err)
+	}
 	if err != nil {
 		return Account{}, err
 	}
@@ -231,11 +236,31 @@ func (c *Connections) Finish(ctx context.Context, a Answer) (Account, error) {
 	if err != nil {
 		return Account{}, err
 	}
-	details := Details{Hosts: provider.Hosts, OAuth: true, Scopes: scopesOf(token, provider.Scopes)}
+	details := Details{Hosts: provider.Hosts, OAuth: true, Flow: flowKey(a.State).Provider, Scopes: scopesOf(token, provider.Scopes)}
 	details.expire(token, now.Add(-time.Since(began)))
 	ctx = store.Acting(context.WithoutCancel(ctx), f.By) // a browser brings the answer without a token
 	return c.put(ctx, "connection.added", store.Connection{Org: key.Org, User: key.User, Provider: key.Provider,
 		Sealed: sealed, Metadata: details.into(nil)})
+}
+
+// finished returns the connection that an authorization has made, for a user who may end it; else
+// the error none.
+func (c *Connections) finished(ctx context.Context, a Answer, none error) (made Account, err error) {
+	flow := flowKey(a.State)
+	err = c.cfg.Ports.Store.View(ctx, func(r store.Reader) error {
+		all, err := r.Directory().Connections().List()
+		at := slices.IndexFunc(all, func(row store.Connection) bool {
+			return !isReserved(row.User) && detailsOf(row.Metadata).Flow == flow.Provider && (a.Mine == nil || a.Mine(row.Key(), flow.User))
+		})
+		if made = (Account{}); err == nil && at < 0 {
+			return none
+		}
+		if err == nil {
+			made = accountOf(all[at])
+		}
+		return err
+	})
+	return made, err
 }
 
 // take uses up the state of an authorization. NotFound: it is unknown, used, expired, or of
