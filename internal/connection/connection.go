@@ -288,7 +288,7 @@ type Details struct {
 	ExpiresAt time.Time `json:"expires_at,omitzero"` // of the token; zero: unknown, or never
 	// ConnectedAt is when the user last connected. A refresh does not change it.
 	ConnectedAt time.Time `json:"connected_at,omitzero"`
-	RefreshAt time.Time `json:"refresh_at,omitzero"` // from then on the token is refreshed before it is used
+	RefreshAt   time.Time `json:"refresh_at,omitzero"` // from then on the token is refreshed before it is used
 	// Flow is the digest of the state of the authorization that made the connection.
 	Flow string `json:"flow,omitempty"`
 	// Refreshing is when a process began to refresh the token; zero: none is doing that.
