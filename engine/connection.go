@@ -34,7 +34,7 @@ type Accounts interface {
 	Remove(ctx context.Context, provider, user string) error
 	// Begin begins an OAuth 2.0 authorization. The user opens the returned URL. NotFound: the host
 	// has no configuration for the provider. Invalid: the redirect URL is not allowed. Limit: too
-	// many authorizations have begun and not ended.
+	// many authorizations of the org have begun and not ended.
 	Begin(ctx context.Context, r ConnectionRequest) (ConnectionFlow, error)
 	// Finish ends an authorization with the answer of the provider, and stores the connection. Each
 	// state can be used once. Calls that wait for the connection continue. NotFound: the state is
@@ -80,6 +80,9 @@ type ConnectionAnswer struct {
 	State string `json:"state"`
 	Code  string `json:"code,omitempty"`
 	Error string `json:"error,omitempty"` // instead of a code
+	// Repeated says that an earlier attempt of the same request may have taken effect. If it has,
+	// Finish returns the connection that it made.
+	Repeated bool `json:"-"`
 }
 
 // ConnectionAccount is the kind of a connection that is an account of a user; the others are

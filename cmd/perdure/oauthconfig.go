@@ -65,9 +65,22 @@ func parseOAuthConfig(text []byte, getenv func(string) string) (all local.OAuthP
 	if err := perdure.DecodeJSON(text, &all); err != nil {
 		return local.OAuthProviders{}, err
 	}
+	var faults []error
 	for name, one := range all.All {
-		one.ClientID, one.ClientSecret = os.Expand(one.ClientID, getenv), os.Expand(one.ClientSecret, getenv)
+		for _, field := range []struct {
+			name  string
+			value *string
+		}{{"client_id", &one.ClientID}, {"client_secret", &one.ClientSecret}} {
+			filled, _, err := insertVariables(field.name, *field.value, getenv)
+			if err != nil {
+				faults = append(faults, fmt.Errorf("%w provider %.40q: %w", perdure.Invalid, name, err))
+			}
+			*field.value = filled
+		}
 		all.All[name] = one
+	}
+	if err := errors.Join(faults...); err != nil {
+		return local.OAuthProviders{}, err
 	}
 	return all, all.Check()
 }

@@ -22,6 +22,10 @@ func TestOAuthConfig(t *testing.T) {
 	if one := all.All["demo"]; err != nil || one.ClientID != "me" || one.ClientSecret != "do-not-show" {
 		t.Errorf("got %v, %v", one, err)
 	}
+	literal, err := parseOAuthConfig([]byte(strings.Replace(oneProvider, "${SECRET}", "do-$not-$5-show", 1)), getenv)
+	if one := literal.All["demo"]; err != nil || one.ClientSecret != "do-$not-$5-show" {
+		t.Errorf("a secret with a $: got %v, %v", one, err)
+	}
 	for what, text := range map[string]string{
 		"an unknown field":          strings.Replace(oneProvider, `"scopes"`, `"scope"`, 1),
 		"no client":                 strings.Replace(oneProvider, "${ID}", "", 1),
@@ -32,6 +36,7 @@ func TestOAuthConfig(t *testing.T) {
 		"a user in a URL":           strings.Replace(oneProvider, "https://demo.example/token", "https://me@demo.example/token", 1),
 		"no JSON":                   "providers:",
 		"a name of the runtime":     strings.Replace(oneProvider, `"demo":`, `"perdure:demo":`, 1),
+		"a variable that is unset":  strings.Replace(oneProvider, "${SECRET}", "${NOT_SET}", 1),
 		"a redirect without a host": strings.Replace(oneProvider, "https://perdure.example/", "https:///", 1),
 	} {
 		_, err := parseOAuthConfig([]byte(text), getenv)

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine/local"
@@ -97,25 +96,16 @@ func fromVariables(field, text string, known *redact.Set) (string, error) {
 	if text == "" {
 		return "", nil
 	}
-	variable := regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
-	if !variable.MatchString(text) {
-		return "", fmt.Errorf("%s contains a secret: put the secret into a variable of the environment and write ${NAME} here", field)
+	filled, values, err := insertVariables(field, text, os.Getenv)
+	if err == nil && len(values) == 0 {
+		err = fmt.Errorf("%s contains a secret: put the secret into a variable of the environment and write ${NAME} here", field)
 	}
-	var missing string
-	filled := variable.ReplaceAllStringFunc(text, func(ref string) string {
-		name := ref[2 : len(ref)-1]
-		value := os.Getenv(name)
-		if value == "" {
-			missing = name
-		} else if known != nil {
+	for _, value := range values {
+		if known != nil {
 			known.Add(value)
 		}
-		return value
-	})
-	if missing != "" {
-		return "", fmt.Errorf("%s needs the variable %s, which is not set", field, missing)
 	}
-	return filled, nil
+	return filled, err
 }
 
 // closePayments closes the connections of a wallet and an authority.

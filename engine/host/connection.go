@@ -136,7 +136,7 @@ func (e hostConnections) Begin(ctx context.Context, r engine.ConnectionRequest) 
 // Finish ends an authorization. A principal can end its own only; without one, as in the request of
 // a browser that comes back from the provider, the state decides.
 func (e hostConnections) Finish(ctx context.Context, a engine.ConnectionAnswer) (engine.Connection, error) {
-	answer := connection.Answer{State: a.State, Code: a.Code, Error: a.Error}
+	answer := connection.Answer{State: a.State, Code: a.Code, Error: a.Error, Repeated: a.Repeated}
 	if _, acts := engine.OwnerFromContext(ctx); acts {
 		own, actor := keyOf(ctx, "", ""), store.ActorOf(ctx)
 		answer.Mine = func(key store.ConnectionKey, begunBy string) bool {
@@ -226,7 +226,8 @@ func (e *Host) awaitedOf(ctx context.Context, row store.Session) (one awaitedSes
 }
 
 // answerConnected answers a call if its connection was made after the call was claimed. A
-// connection that the call already had does not help it: its tool has refused it.
+// connection that the call already had does not help it, even if its token was refreshed meanwhile:
+// its tool has refused it.
 func (e *Host) answerConnected(ctx context.Context, row store.Session, call perdure.TurnCall) error {
 	key := store.ConnectionKey{Org: row.Org, User: cmp.Or(row.User, sessionport.LocalUser), Provider: call.Connection}
 	made, err := e.connections.Get(ctx, key)
@@ -241,7 +242,7 @@ func (e *Host) answerConnected(ctx context.Context, row store.Session, call perd
 	helps := false
 	err = e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
 		claimed, err = r.Calls().Get(at)
-		helps = err == nil && made.UpdatedAt.After(claimed.ClaimedAt) && !made.HasExpired(r.Now())
+		helps = err == nil && made.ConnectedAt().After(claimed.ClaimedAt) && !made.HasExpired(r.Now())
 		return err
 	})
 	if err != nil || !helps {

@@ -5,6 +5,9 @@ import (
 	"net/netip"
 )
 
+// AddressOf returns the address of a client, as the limits of requests without a token count it.
+func AddressOf(remote string) string { return addressOf(remote).String() }
+
 // addressOf returns the address that failures are counted for: an IPv4 address, or the /64 network
 // of an IPv6 address, because a host has many of those.
 func addressOf(remote string) netip.Addr {

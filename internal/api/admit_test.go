@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/access"
 )
 
 func refusedBy(err error) bool {
@@ -372,5 +374,32 @@ func TestMetered(t *testing.T) {
 	all.Release(second.reserved)
 	if left() != 100 {
 		t.Errorf("%d left", left())
+	}
+}
+
+// TestOpenPagesQueueByAddress: requests that need no token wait and are counted by the address of
+// their client, in the line of no principal.
+func TestOpenPagesQueueByAddress(t *testing.T) {
+	t.Parallel()
+	a, err := New(Config{Engine: struct{ engine.Engine }{}, Token: "a token"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, remote := range []string{"192.0.2.1:1", "192.0.2.1:2", "192.0.2.2:1"} {
+		r := httptest.NewRequest(http.MethodGet, callbackPath+"?state=x", nil)
+		r.RemoteAddr = remote
+		_, pattern := a.mux.Handler(r)
+		req := &request{}
+
+		_, leave, err := a.identify(r.WithContext(context.WithValue(r.Context(), requestKey{}, req)), req, pattern)
+
+		if leave(); err != nil || req.principal == access.Root {
+			t.Errorf("%s: principal %q, %v", remote, req.principal, err)
+		}
+		seen[req.principal] = true
+	}
+	if len(seen) != 2 {
+		t.Errorf("two clients are %v", seen)
 	}
 }

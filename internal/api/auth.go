@@ -37,7 +37,11 @@ func (a *API) identify(r *http.Request, req *request, pattern string) (_ *http.R
 		return r.WithContext(req.telemetry.Authenticated(r.Context(), r)), leave, nil
 	}
 	req.actor, req.principal = access.Root, access.Root
-	if a.probes[r.URL.Path] || a.routes[pattern].open {
+	if a.probes[r.URL.Path] {
+		return r, leave, nil
+	}
+	if a.routes[pattern].open { // strangers must not fill the queue of a principal
+		req.principal = "address " + access.AddressOf(r.RemoteAddr)
 		return r, leave, nil
 	}
 	principal, err := a.bearer(r)

@@ -33,7 +33,7 @@ type connectionAct struct{}
 type newConnection struct {
 	Token   string     `json:"token" doc:"The token of the account. It is stored encrypted and never returned."`
 	User    string     `json:"user,omitempty" doc:"The user whose account it is; default the caller. Another user needs the scope admin."`
-	Owner   string     `json:"owner,omitempty" doc:"The owner of the account at the provider; default the user."`
+	Owner   string     `json:"owner,omitempty" doc:"The user whose resources are cleaned up with the account; default its user. Another one needs the scope admin."`
 	Hosts   []string   `json:"hosts,omitempty" doc:"The hosts to which requests of tools may carry the token; default none."`
 	Expires *time.Time `json:"expires_at,omitempty" doc:"When the token expires; default never."`
 }
@@ -74,6 +74,7 @@ func (a connectionHandlers) register() {
 		errors: missing,
 	}, body[engine.ConnectionAnswer]{example: engine.ConnectionAnswer{State: "the state", Code: "the code"}},
 		func(ctx context.Context, _ *struct{}, b engine.ConnectionAnswer) (*single[engine.Connection], error) {
+			b.Repeated = requestOf(ctx).repeated
 			return singleOf(a.cfg.Engine.Connections().Finish(ctx, b))
 		})
 	page := &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString}}

@@ -19,6 +19,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
@@ -36,6 +37,7 @@ const (
 	maxHosts      = 50
 	maxHostBytes  = 253
 	maxAttempts   = 16 // of a write that other writers interrupt
+	maxMasked     = 4  // tokens that logs mask: access and refresh token, and those before them
 )
 
 // Config configures the connections. Ports is required.
@@ -48,14 +50,19 @@ type Config struct {
 }
 
 // Connections manages connections. It is safe for concurrent use.
-type Connections struct{ cfg Config }
+type Connections struct {
+	cfg Config
+
+	mu     sync.Mutex
+	masked map[store.ConnectionKey][]string // guarded by mu; the tokens that logs mask, the oldest first
+}
 
 // New returns connections.
 func New(cfg Config) *Connections {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Connections{cfg}
+	return &Connections{cfg: cfg, masked: map[store.ConnectionKey][]string{}}
 }
 
 // Account is a connection without its token.
@@ -134,7 +141,7 @@ func (c *Connections) Put(ctx context.Context, w Write) (Account, error) {
 	if err != nil {
 		return Account{}, err
 	}
-	c.mask(w.Token)
+	c.mask(w.Key, w.Token)
 	return c.put(ctx, "connection.added", store.Connection{Org: w.Key.Org, User: w.Key.User, Provider: w.Key.Provider, Sealed: sealed,
 		Owner: w.Owner, Metadata: Details{Hosts: w.Hosts, ExpiresAt: w.ExpiresAt.UTC()}.into(nil)})
 }
@@ -147,8 +154,9 @@ func (c *Connections) put(ctx context.Context, action string, row store.Connecti
 			if err != nil {
 				return err
 			}
-			fresh := row
-			fresh.Version = old.Version
+			fresh, details := row, detailsOf(row.Metadata)
+			details.ConnectedAt = tx.Now().UTC()
+			fresh.Version, fresh.Metadata = old.Version, details.into(row.Metadata)
 			stored, err := tx.Directory().Connections().Put(fresh)
 			if err != nil {
 				return err
@@ -165,7 +173,7 @@ func (c *Connections) put(ctx context.Context, action string, row store.Connecti
 
 // Remove removes a connection. NotFound: there is none.
 func (c *Connections) Remove(ctx context.Context, key store.ConnectionKey) error {
-	return c.cfg.Ports.Store.InTx(ctx, func(tx store.Tx) error {
+	err := c.cfg.Ports.Store.InTx(ctx, func(tx store.Tx) error {
 		existed, err := false, error(nil)
 		if !isReserved(key.User) {
 			existed, err = tx.Directory().Connections().Remove(key)
@@ -178,6 +186,10 @@ func (c *Connections) Remove(ctx context.Context, key store.ConnectionKey) error
 		}
 		return addAudit(ctx, tx, key, "connection.removed")
 	})
+	if err == nil {
+		c.unmask(key, 0)
+	}
+	return err
 }
 
 // addAudit adds an action on a connection to the audit log.
@@ -186,10 +198,34 @@ func addAudit(ctx context.Context, tx store.Tx, key store.ConnectionKey, action 
 		Detail: map[string]string{"user": key.User}})
 }
 
-// mask masks a token in logs from now on.
-func (c *Connections) mask(token string) {
-	if c.cfg.Ports.LogMask != nil && token != "" {
-		c.cfg.Ports.LogMask.Add(token)
+// mask masks the tokens of a connection in logs from now on. Those before them stay masked, because
+// they may still be valid; older ones do not, so that the mask does not grow with every refresh.
+func (c *Connections) mask(key store.ConnectionKey, tokens ...string) {
+	if c.cfg.Ports.LogMask == nil {
+		return
+	}
+	c.mu.Lock()
+	for _, token := range tokens {
+		if token != "" {
+			c.cfg.Ports.LogMask.Add(token)
+			c.masked[key] = append(c.masked[key], token)
+		}
+	}
+	c.mu.Unlock()
+	c.unmask(key, maxMasked)
+}
+
+// unmask removes all but the latest tokens of a connection from the mask of the logs.
+func (c *Connections) unmask(key store.ConnectionKey, left int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := c.masked[key]
+	for len(all) > left {
+		c.cfg.Ports.LogMask.Remove(all[0])
+		all = all[1:]
+	}
+	if c.masked[key] = slices.Clone(all); len(all) == 0 {
+		delete(c.masked, key)
 	}
 }
 
@@ -250,10 +286,16 @@ type Details struct {
 	Scopes    []string  `json:"scopes,omitempty"`    // as granted
 	OAuth     bool      `json:"oauth,omitempty"`     // made by an authorization
 	ExpiresAt time.Time `json:"expires_at,omitzero"` // of the token; zero: unknown, or never
-	RefreshAt time.Time `json:"refresh_at,omitzero"` // from then on the token is refreshed before it is used
+	// ConnectedAt is when the user last connected. A refresh does not change it.
+	ConnectedAt time.Time `json:"connected_at,omitzero"`
+	RefreshAt   time.Time `json:"refresh_at,omitzero"` // from then on the token is refreshed before it is used
+	// Flow is the digest of the state of the authorization that made the connection.
+	Flow string `json:"flow,omitempty"`
 	// Refreshing is when a process began to refresh the token; zero: none is doing that.
 	Refreshing time.Time `json:"refreshing_at,omitzero"`
-	Expired    string    `json:"expired,omitempty"` // why the token can no longer be refreshed; empty: it can
+	// FailedAt is when the provider last gave no answer to a refresh; zero: it has answered since.
+	FailedAt time.Time `json:"failed_at,omitzero"`
+	Expired  string    `json:"expired,omitempty"` // why the token can no longer be refreshed; empty: it can
 }
 
 // detailsOf reads the details in a row's metadata. Metadata of another form has none.
@@ -268,6 +310,15 @@ func detailsOf(metadata []byte) (d Details) {
 func (a Account) HasExpired(now time.Time) bool {
 	d := a.Details
 	return d.Expired != "" || !d.OAuth && !d.ExpiresAt.IsZero() && !now.Before(d.ExpiresAt)
+}
+
+// ConnectedAt returns when the user last connected. Of a row that says nothing, it is the last
+// change.
+func (a Account) ConnectedAt() time.Time {
+	if a.Details.ConnectedAt.IsZero() {
+		return a.UpdatedAt
+	}
+	return a.Details.ConnectedAt
 }
 
 // OwnerOf returns the owner of the account.

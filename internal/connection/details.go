@@ -14,7 +14,7 @@ func (d Details) into(metadata []byte) json.RawMessage {
 		return own
 	}
 	if len(metadata) > 0 && perdure.DecodeKnownJSON(metadata, &old) == nil {
-		for _, name := range []string{"hosts", "scopes", "oauth", "expires_at", "refresh_at", "refreshing_at", "expired"} {
+		for _, name := range []string{"hosts", "scopes", "oauth", "flow", "expires_at", "connected_at", "refresh_at", "refreshing_at", "failed_at", "expired"} {
 			delete(old, name)
 		}
 		for name, value := range old {

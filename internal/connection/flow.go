@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"time"
 
 	"golang.org/x/oauth2"
@@ -24,8 +25,9 @@ import (
 const flowUser = reservedPrefix + "flow"
 
 const (
-	flowTime = 10 * time.Minute // in which an authorization has to end
-	maxFlows = 1_000            // that have begun and not ended
+	flowTime     = 10 * time.Minute // in which an authorization has to end
+	maxUserFlows = 10               // of a user, that have begun and not ended; the oldest gives way
+	maxOrgFlows  = 1_000            // of an org
 )
 
 // flow is an authorization that has begun. It is sealed in its row.
@@ -36,6 +38,21 @@ type flow struct {
 	Verifier string `json:"verifier"` // of PKCE
 	Redirect string `json:"redirect"`
 	By       string `json:"by"` // the actor who began it
+}
+
+// flowOwner is the user of such an authorization, in the metadata of its row. Nothing of one user
+// or org limits the authorizations of others.
+type flowOwner struct {
+	Org  string `json:"flow_org"`
+	User string `json:"flow_user"`
+}
+
+// flowOwnerOf reads the metadata of such a row.
+func flowOwnerOf(metadata []byte) (o flowOwner) {
+	if perdure.DecodeKnownJSON(metadata, &o) != nil {
+		return flowOwner{}
+	}
+	return o
 }
 
 // Begun is an authorization as its user gets it.
@@ -51,13 +68,15 @@ type Request struct {
 	RedirectURL string // an address of this machine; empty: the configured one
 }
 
-// provider returns the configuration of a provider. NotFound: there is none.
+// provider returns the configuration of a provider. NotFound: there is none. Unavailable: the
+// configuration cannot be used; the log says why, because the reason is not for every caller.
 func (c *Connections) provider(name string) (Provider, Providers, error) {
 	var all Providers
 	if c.cfg.Providers != nil {
 		var err error
 		if all, err = c.cfg.Providers(); err != nil {
-			return Provider{}, all, err
+			c.cfg.Log.Warn("OAuth providers not read", "error", err)
+			return Provider{}, all, fmt.Errorf("%w: the configuration of OAuth providers cannot be used: the log says why; let an administrator correct oauth.json", perdure.Unavailable)
 		}
 	}
 	one, ok := all.All[name]
@@ -85,8 +104,10 @@ func (c *Connections) Begin(ctx context.Context, r Request) (Begun, error) {
 	rand.Read(random[:]) // never fails
 	state := base64.RawURLEncoding.EncodeToString(random[:])
 	key := flowKey(state)
+	by := flowOwner{f.Org, f.User}
 	text, err := json.Marshal(f)
-	if err != nil {
+	owner, failed := json.Marshal(by)
+	if err = errors.Join(err, failed); err != nil {
 		return Begun{}, err
 	}
 	sealed, err := c.cfg.Ports.SealToken(key, string(text))
@@ -95,12 +116,12 @@ func (c *Connections) Begin(ctx context.Context, r Request) (Begun, error) {
 	}
 	made := Begun{URL: provider.authorizeURL(f, state), State: state}
 	err = c.cfg.Ports.Store.InTx(ctx, func(tx store.Tx) error {
-		if err := dropExpired(tx); err != nil {
+		if err := makeRoom(tx, by); err != nil {
 			return err
 		}
 		made.ExpiresAt = tx.Now().Add(flowTime).UTC().Truncate(time.Second)
 		_, err := tx.Directory().Connections().Put(store.Connection{User: key.User, Provider: key.Provider, Sealed: sealed,
-			Metadata: Details{ExpiresAt: made.ExpiresAt}.into(nil)})
+			Metadata: Details{ExpiresAt: made.ExpiresAt}.into(owner)})
 		return err
 	})
 	return made, err
@@ -122,27 +143,37 @@ func redirectURL(wanted string, all Providers) (string, error) {
 	return wanted, nil
 }
 
-// dropExpired removes authorizations that have not ended in time. Limit: too many are left.
-func dropExpired(tx store.Tx) error {
+// makeRoom removes authorizations that have not ended in time, and the oldest ones of a user who
+// began too many. Limit: too many of other users of the org are left.
+func makeRoom(tx store.Tx, user flowOwner) error {
 	all, err := tx.Directory().Connections().List()
 	if err != nil {
 		return err
 	}
-	left := 0
+	var over, own []store.Connection
+	others := 0
 	for _, row := range all {
 		if row.User != flowUser {
 			continue
 		}
-		if left++; tx.Now().Before(detailsOf(row.Metadata).ExpiresAt) {
-			continue
+		switch owner := flowOwnerOf(row.Metadata); {
+		case !tx.Now().Before(detailsOf(row.Metadata).ExpiresAt):
+			over = append(over, row)
+		case owner == user:
+			own = append(own, row)
+		case owner.Org == user.Org:
+			others++
 		}
+	}
+	slices.SortFunc(own, func(a, b store.Connection) int { return a.CreatedAt.Compare(b.CreatedAt) })
+	over = append(over, own[:max(0, len(own)-maxUserFlows+1)]...)
+	if others >= maxOrgFlows {
+		return fmt.Errorf("%w: %d authorizations of this org have begun and not ended; finish one, or begin again in %v", perdure.Limit, others, flowTime)
+	}
+	for _, row := range over {
 		if _, err := tx.Directory().Connections().Remove(row.Key()); err != nil {
 			return err
 		}
-		left--
-	}
-	if left >= maxFlows {
-		return fmt.Errorf("%w: %d authorizations have begun and not ended; finish one, or begin again in %v", perdure.Limit, left, flowTime)
 	}
 	return nil
 }
@@ -159,12 +190,17 @@ type Answer struct {
 	// Mine reports whether an authorization, with the actor who began it, belongs to the principal
 	// that brings the answer; nil: the state alone decides.
 	Mine func(of store.ConnectionKey, by string) bool
+	// Repeated says that an earlier attempt of the same request may have ended the authorization.
+	Repeated bool
 }
 
 // Finish ends an authorization and stores the connection. The state is used up before the provider
 // is asked, so that no code is sent twice.
 func (c *Connections) Finish(ctx context.Context, a Answer) (Account, error) {
 	f, err := c.take(ctx, a)
+	if a.Repeated && errors.Is(err, perdure.NotFound) {
+		return c.finished(ctx, a, err)
+	}
 	if err != nil {
 		return Account{}, err
 	}
@@ -195,17 +231,36 @@ func (c *Connections) Finish(ctx context.Context, a Answer) (Account, error) {
 	if err != nil {
 		return Account{}, err
 	}
-	c.mask(grant.Access)
-	c.mask(grant.Refresh)
+	c.mask(key, grant.Access, grant.Refresh)
 	now, err := c.Now(ctx)
 	if err != nil {
 		return Account{}, err
 	}
-	details := Details{Hosts: provider.Hosts, OAuth: true, Scopes: scopesOf(token, provider.Scopes)}
+	details := Details{Hosts: provider.Hosts, OAuth: true, Flow: flowKey(a.State).Provider, Scopes: scopesOf(token, provider.Scopes)}
 	details.expire(token, now.Add(-time.Since(began)))
 	ctx = store.Acting(context.WithoutCancel(ctx), f.By) // a browser brings the answer without a token
 	return c.put(ctx, "connection.added", store.Connection{Org: key.Org, User: key.User, Provider: key.Provider,
 		Sealed: sealed, Metadata: details.into(nil)})
+}
+
+// finished returns the connection that an authorization has made, for a user who may end it; else
+// the error none.
+func (c *Connections) finished(ctx context.Context, a Answer, none error) (made Account, err error) {
+	flow := flowKey(a.State)
+	err = c.cfg.Ports.Store.View(ctx, func(r store.Reader) error {
+		all, err := r.Directory().Connections().List()
+		at := slices.IndexFunc(all, func(row store.Connection) bool {
+			return !isReserved(row.User) && detailsOf(row.Metadata).Flow == flow.Provider && (a.Mine == nil || a.Mine(row.Key(), flow.User))
+		})
+		if made = (Account{}); err == nil && at < 0 {
+			return none
+		}
+		if err == nil {
+			made = accountOf(all[at])
+		}
+		return err
+	})
+	return made, err
 }
 
 // take uses up the state of an authorization. NotFound: it is unknown, used, expired, or of

@@ -125,7 +125,8 @@ func (p Provider) authorizeURL(f flow, state string) string {
 	return p.client(f.Redirect).AuthCodeURL(state, options...)
 }
 
-// refused is the answer of a provider that gives no token. Another attempt cannot help.
+// refused is the answer of a provider for which the user's code or grant is not valid. Another
+// attempt cannot help: the user has to authorize again.
 type refused struct{ code string }
 
 // Error returns the provider's code.
@@ -150,10 +151,8 @@ func (p Provider) request(ctx context.Context, get func(context.Context) (*oauth
 	token, err := get(context.WithValue(ctx, oauth2.HTTPClient, client))
 	var answer *oauth2.RetrieveError
 	switch {
-	case errors.As(err, &answer) && answer.Response != nil && isRefusal(answer):
-		return nil, &refused{shownCode(answer)}
 	case errors.As(err, &answer) && answer.Response != nil:
-		return nil, fmt.Errorf("%w: %s answered with the status %d", perdure.Unavailable, base.Host, answer.Response.StatusCode)
+		return nil, faultOf(answer, base.Host)
 	case err != nil:
 		var failed *perdure.EgressError
 		if errors.As(err, &failed) {
@@ -166,16 +165,35 @@ func (p Provider) request(ctx context.Context, get func(context.Context) (*oauth
 	return token, nil
 }
 
-// isRefusal reports whether an answer is final. A provider that is overloaded or broken may answer
-// later.
-func isRefusal(answer *oauth2.RetrieveError) bool {
-	status := answer.Response.StatusCode
-	return answer.ErrorCode == "invalid_grant" || answer.ErrorCode != "" && answer.ErrorCode != "temporarily_unavailable" &&
-		answer.ErrorCode != "server_error" && status >= 400 && status < 500 && status != http.StatusTooManyRequests
+// faultOf returns the error for an answer without a token. Some providers answer with the status
+// 200, so the code decides, if there is one.
+func faultOf(answer *oauth2.RetrieveError, host string) error {
+	code, status := plainCode(answer.ErrorCode), answer.Response.StatusCode
+	switch {
+	case endsGrant(answer.ErrorCode):
+		return &refused{code}
+	case code == "":
+		return fmt.Errorf("%w: %s answered with the status %d", perdure.Unavailable, host, status)
+	case code == "temporarily_unavailable" || code == "server_error" || status >= 500 || status == http.StatusTooManyRequests:
+		return fmt.Errorf("%w: %s answered %s", perdure.Unavailable, host, code)
+	}
+	return fmt.Errorf("%w: %s answered %s: let an administrator check the entry of this provider in oauth.json; if it is right, connect again",
+		perdure.Unavailable, host, code)
 }
 
-// shownCode returns the error code of an answer, which has only the characters of RFC 6749.
-func shownCode(answer *oauth2.RetrieveError) string { return plainCode(answer.ErrorCode) }
+// endsGrant reports whether an error code says that the user has to authorize again. All other
+// codes are about the client or the request: a mistake of the operator must not end the connections
+// of all users.
+func endsGrant(code string) bool {
+	switch code {
+	case "invalid_grant", // RFC 6749
+		"access_denied", "consent_required", "interaction_required", "login_required", // OpenID Connect
+		"bad_refresh_token", "bad_verification_code", // GitHub
+		"expired_token", "invalid_refresh_token", "token_expired", "token_revoked": // others
+		return true
+	}
+	return false
+}
 
 // plainCode cuts an error code of a provider to what can be shown.
 func plainCode(code string) string {

@@ -20,6 +20,9 @@ const (
 	// claimTime is how long a process that began to refresh a token is waited for. It covers the
 	// answer of the provider and the commit; a process that takes longer is dead.
 	claimTime = answerTime + 10*time.Second
+	// failurePause is how long a provider that gave no answer is not asked again for a connection,
+	// so that the users of a token do not queue for one timeout after the other.
+	failurePause = 5 * time.Second
 	// lookInterval is how often the row is read while another process refreshes the token.
 	lookInterval = 100 * time.Millisecond
 	// commitAttempts limits how often the commit of a fetched token is tried again. A token that is
@@ -29,7 +32,7 @@ const (
 
 // expire sets when a token expires that was requested at a time.
 func (d *Details) expire(token *oauth2.Token, requested time.Time) {
-	d.ExpiresAt, d.RefreshAt, d.Refreshing, d.Expired = time.Time{}, time.Time{}, time.Time{}, ""
+	d.ExpiresAt, d.RefreshAt, d.Refreshing, d.FailedAt, d.Expired = time.Time{}, time.Time{}, time.Time{}, time.Time{}, ""
 	life := time.Duration(token.ExpiresIn) * time.Second
 	if token.ExpiresIn == 0 && !token.Expiry.IsZero() { // the library computed it
 		life = time.Until(token.Expiry)
@@ -76,13 +79,16 @@ func (c *Connections) Token(ctx context.Context, row store.Connection) (string, 
 			return grant.Access, nil
 		case grant.Refresh == "":
 			return "", c.expired(ctx, row, "there is no refresh token")
-		case now.Sub(d.Refreshing) < claimTime && valid:
-			return grant.Access, nil // another process refreshes it
+		case valid && (now.Sub(d.Refreshing) < claimTime || now.Sub(d.FailedAt) < failurePause):
+			return grant.Access, nil // another process refreshes it, or just failed to
 		case now.Sub(d.Refreshing) < claimTime:
 			if row, err = c.awaitChange(ctx, row); err != nil {
 				return "", err
 			}
 			continue
+		case now.Sub(d.FailedAt) < failurePause:
+			return "", fmt.Errorf("refresh the connection to %.40q: %w: the provider gave no usable answer a moment ago; try again in %v",
+				row.Provider, perdure.Unavailable, failurePause)
 		}
 		claimed, err := c.claim(ctx, row)
 		if errors.Is(err, perdure.Conflict) { // another process was faster
@@ -151,8 +157,8 @@ func (c *Connections) awaitChange(ctx context.Context, row store.Connection) (st
 func (c *Connections) refresh(ctx context.Context, row store.Connection, grant sessionport.Grant) (string, error) {
 	provider, _, err := c.provider(row.Provider)
 	if err != nil {
-		err = fmt.Errorf("%w: refresh: %w", perdure.Unavailable, err)
-		return "", errors.Join(err, c.release(ctx, row))
+		err = fmt.Errorf("%w: refresh: %v", perdure.Unavailable, err) // what is missing is not the connection
+		return "", errors.Join(err, c.release(ctx, row, false))
 	}
 	began, now := time.Now(), row.UpdatedAt
 	token, err := provider.request(ctx, func(ctx context.Context) (*oauth2.Token, error) {
@@ -164,10 +170,9 @@ func (c *Connections) refresh(ctx context.Context, row store.Connection, grant s
 		return "", c.expired(ctx, row, err.Error())
 	case err != nil:
 		err = fmt.Errorf("refresh the connection to %.40q: %w", row.Provider, err)
-		return "", errors.Join(err, c.release(ctx, row))
+		return "", errors.Join(err, c.release(ctx, row, true))
 	}
-	c.mask(token.AccessToken)
-	c.mask(token.RefreshToken)
+	c.mask(row.Key(), token.AccessToken, token.RefreshToken)
 	sealed, err := c.cfg.Ports.SealGrant(row.Key(), sessionport.Grant{Access: token.AccessToken, Refresh: token.RefreshToken})
 	if err != nil {
 		return "", err
@@ -193,13 +198,18 @@ func (c *Connections) refresh(ctx context.Context, row store.Connection, grant s
 	}
 }
 
-// release removes the mark of a row whose token could not be refreshed now.
-func (c *Connections) release(ctx context.Context, row store.Connection) error {
-	d := detailsOf(row.Metadata)
-	d.Refreshing = time.Time{}
-	next := row
-	next.Metadata = d.into(row.Metadata)
-	err := c.change(ctx, next, "")
+// release removes the mark of a row whose token could not be refreshed now. failed says that the
+// provider was asked.
+func (c *Connections) release(ctx context.Context, row store.Connection, failed bool) error {
+	err := c.cfg.Ports.Store.InTx(ctx, func(tx store.Tx) error {
+		next, d := row, detailsOf(row.Metadata)
+		if d.Refreshing = (time.Time{}); failed {
+			d.FailedAt = tx.Now().UTC()
+		}
+		next.Metadata = d.into(row.Metadata)
+		_, err := tx.Directory().Connections().Put(next)
+		return err
+	})
 	if errors.Is(err, perdure.Conflict) {
 		return nil
 	}
@@ -209,7 +219,7 @@ func (c *Connections) release(ctx context.Context, row store.Connection) error {
 // expired marks a row whose token can no longer be used, and returns the error of its users.
 func (c *Connections) expired(ctx context.Context, row store.Connection, why string) error {
 	d := detailsOf(row.Metadata)
-	d.Refreshing, d.Expired = time.Time{}, why
+	d.Refreshing, d.FailedAt, d.Expired = time.Time{}, time.Time{}, why
 	next := row
 	next.Metadata = d.into(row.Metadata)
 	err := c.change(ctx, next, "connection.expired")

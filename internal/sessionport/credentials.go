@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/perdure/perdure"
@@ -174,12 +175,19 @@ func (k *secretCache) addMask(id perdure.SessionID, value string) {
 	if value == "" {
 		return
 	}
+	s := k.session(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if slices.Contains(s.learned, value) {
+		return
+	}
 	if k.cfg.LogMask != nil {
 		k.cfg.LogMask.Add(value)
 	}
-	s := k.session(id)
 	s.set.Add(value)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.learned = true
+	if s.learned = append(s.learned, value); len(s.learned) > maxLearned {
+		s.set.Remove(s.learned[0])
+		k.cfg.LogMask.Remove(s.learned[0])
+		s.learned = slices.Delete(s.learned, 0, 1)
+	}
 }

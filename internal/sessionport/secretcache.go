@@ -17,6 +17,7 @@ import (
 
 const (
 	maxCachedSessions = 256              // sessions whose secrets are held open at once
+	maxLearned        = 100              // keys and tokens that a session was given and that are masked
 	secretReadTimeout = 10 * time.Second // timeout for reading them from the store
 )
 
@@ -29,6 +30,7 @@ type secretCache struct {
 	mu       sync.Mutex
 	sessions map[perdure.SessionID]*sessionSecrets // guarded by mu
 	order    []perdure.SessionID                   // guarded by mu; least recently used first
+	pins     map[perdure.SessionID]int             // guarded by mu; executions whose entry must stay
 }
 
 // sessionSecrets holds the opened secrets of one session.
@@ -38,7 +40,7 @@ type sessionSecrets struct {
 	mu      sync.Mutex              // held while the store is read, so that one read serves all
 	opened  map[string]openedSecret // guarded by mu; by name
 	loaded  bool                    // guarded by mu; the store was read at least once
-	learned bool                    // guarded by mu; set also has keys and tokens that are no secrets of the session
+	learned []string                // guarded by mu; keys and tokens in set that are no secrets of the session, the oldest first
 	keyErr  error                   // guarded by mu; why a secret does not open now but may later; nil: all open
 }
 
@@ -49,22 +51,37 @@ type openedSecret struct {
 }
 
 func newSecretCache(cfg Config) *secretCache {
-	return &secretCache{cfg: cfg, sessions: map[perdure.SessionID]*sessionSecrets{}}
+	return &secretCache{cfg: cfg, sessions: map[perdure.SessionID]*sessionSecrets{}, pins: map[perdure.SessionID]int{}}
 }
 
-// session returns the cache entry of a session, and evicts the least recently used one where there
-// are too many. A masker that already uses an evicted entry continues with it; keys and tokens that
-// were learned for it are not masked in streams that are opened later.
+// session returns the cache entry of a session, and evicts the least recently used one that is not
+// pinned where there are too many. A masker that already uses an evicted entry continues with it;
+// keys and tokens that were learned for it are not masked in streams that are opened later.
 func (k *secretCache) session(id perdure.SessionID) *sessionSecrets {
 	s, evicted := k.getOrEvict(id)
-	if evicted != nil {
-		evicted.close(k.cfg.LogMask) // without k.mu: it may wait for a read of the store
+	for _, one := range evicted {
+		one.close(k.cfg.LogMask) // without k.mu: it may wait for a read of the store
 	}
 	return s
 }
 
-// getOrEvict returns the entry of a session, and the entry that it evicted, if any.
-func (k *secretCache) getOrEvict(id perdure.SessionID) (s, evicted *sessionSecrets) {
+// pin keeps the entry of a session, with the keys and tokens that it was given, until unpin is
+// called.
+func (k *secretCache) pin(id perdure.SessionID) (unpin func()) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.pins[id]++
+	return sync.OnceFunc(func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if k.pins[id]--; k.pins[id] == 0 {
+			delete(k.pins, id)
+		}
+	})
+}
+
+// getOrEvict returns the entry of a session, and the entries that it evicted.
+func (k *secretCache) getOrEvict(id perdure.SessionID) (s *sessionSecrets, evicted []*sessionSecrets) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	s = k.sessions[id]
@@ -73,11 +90,14 @@ func (k *secretCache) getOrEvict(id perdure.SessionID) (s, evicted *sessionSecre
 		k.sessions[id] = s
 	}
 	k.order = append(slices.DeleteFunc(k.order, func(other perdure.SessionID) bool { return other == id }), id)
-	if len(k.order) > maxCachedSessions {
-		oldest := k.order[0]
-		k.order = k.order[1:]
-		evicted = k.sessions[oldest]
-		delete(k.sessions, oldest)
+	for len(k.order) > maxCachedSessions {
+		at := slices.IndexFunc(k.order, func(other perdure.SessionID) bool { return other != id && k.pins[other] == 0 })
+		if at < 0 {
+			break
+		}
+		evicted = append(evicted, k.sessions[k.order[at]])
+		delete(k.sessions, k.order[at])
+		k.order = slices.Delete(k.order, at, at+1)
 	}
 	return s, evicted
 }
@@ -150,12 +170,16 @@ func (s *sessionSecrets) put(cfg Config, org string, row store.Secret, logged bo
 	cfg.LogMask.Remove(old.value)
 }
 
-// close removes the session's secrets from the mask of the logs.
+// close removes the session's secrets, and the keys and tokens that it was given, from the mask of
+// the logs.
 func (s *sessionSecrets) close(logs *redact.Set) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, one := range s.opened {
 		logs.Remove(one.value)
+	}
+	for _, value := range s.learned {
+		logs.Remove(value)
 	}
 }
 
@@ -178,6 +202,10 @@ type sessionMask struct {
 
 var _ tool.SecretMasker = sessionMask{}
 
+// Pin keeps what is known of the session, until unpin is called. An execution pins it, because it
+// must mask the tokens that it was given when it reports, however many sessions run meanwhile.
+func (b sessionMask) Pin() (unpin func()) { return b.all.pin(b.session) }
+
 // Any reports whether there is anything to mask. It is true where the store cannot be read.
 func (b sessionMask) Any() bool {
 	s, err := b.all.load(b.session)
@@ -187,7 +215,7 @@ func (b sessionMask) Any() bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.opened) > 0 || s.learned
+	return len(s.opened) > 0 || len(s.learned) > 0
 }
 
 // Readable returns why the secrets are not known: the store could not be read yet, or a key is

@@ -39,6 +39,9 @@ type Provider struct {
 	current   map[int]string     // guarded by mu; the valid refresh token of each grant
 	made      int                // guarded by mu
 	refreshes int                // guarded by mu
+	requests  int                // guarded by mu; requests for a token
+	status    int                // guarded by mu; the answer to requests for a token; 0: as requested
+	code      string             // guarded by mu; the error code of that answer; empty: none
 	calls     []string           // guarded by mu; the Authorization of each request to the API
 }
 
@@ -72,6 +75,21 @@ func (p *Provider) Deny(code string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.deny = code
+}
+
+// Fail lets all requests for a token fail from now on, with a status and an error code, which may be
+// empty. The status 0 ends that.
+func (p *Provider) Fail(status int, code string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.status, p.code = status, code
+}
+
+// Requests returns how many requests for a token there were.
+func (p *Provider) Requests() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.requests
 }
 
 // Hold lets answers to refreshes wait until the returned function is called, or the test ends.
@@ -189,6 +207,14 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	p.requests++
+	status, code := p.status, p.code
+	p.mu.Unlock()
+	if status != 0 {
+		refuse(w, status, code)
+		return
+	}
 	id, secret, ok := r.BasicAuth()
 	if !ok || id != ClientID || secret != ClientSecret {
 		refuse(w, http.StatusUnauthorized, "invalid_client")
@@ -254,7 +280,11 @@ func (p *Provider) grant(w http.ResponseWriter, grant int) {
 func refuse(w http.ResponseWriter, status int, code string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]string{"error": code, "error_description": "of the test"})
+	answer := map[string]string{"error_description": "of the test"}
+	if code != "" {
+		answer["error"] = code
+	}
+	_ = json.NewEncoder(w).Encode(answer)
 }
 
 // api answers with what it received, so that a test sees whether it is masked.

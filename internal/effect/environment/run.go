@@ -48,6 +48,9 @@ func (en *Environment) RunMasked(ctx context.Context, t tool.Tool, h MaskedArgs,
 	work func(tool.Env) tool.Result) tool.Result {
 	env.Call.Granted = en.grantedSecrets(ctx, t, h, env.Call)
 	trusted := t.Spec().Trusted
+	if known, ok := env.SecretMasker.(interface{ Pin() (unpin func()) }); ok {
+		defer known.Pin()() // a token that the tool is given must be masked in its result
+	}
 	v := secretargs.New(env.SecretMasker, h.Own)
 	if v == nil {
 		r := work(env)
