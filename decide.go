@@ -164,6 +164,9 @@ func (s *Session) decideFailed(m Moment) []Command {
 	}
 	if again {
 		step := s.askAgain(m)
+		if !empty {
+			step.Attempts = orDefault(m.ModelAttempts, DefaultModelAttempts)
+		}
 		if !empty && last.Code != CodeBrokenOff { // the engine broke off, not the provider: no wait is needed
 			step.NotBefore = m.Now.Add(RetryDelay(t.Attempt, last.RetryAfter, string(t.Exec)))
 		}

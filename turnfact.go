@@ -80,7 +80,8 @@ type ReasonStarted struct {
 	ExecID    ExecID      `json:"exec_id"`
 	MessageID MessageID   `json:"message_id"` // of the answer
 	Iteration int         `json:"iteration"`
-	Attempt   int         `json:"attempt"` // of the model call, from 1
+	Attempt   int         `json:"attempt"`            // of the model call, from 1
+	Attempts  int         `json:"attempts,omitempty"` // how many there may be; set where the call is retried after a failure
 	Model     string      `json:"model,omitempty"`
 	NotBefore time.Time   `json:"not_before,omitzero"` // the journaled wait of a retry
 	Inputs    []MessageID `json:"inputs,omitempty"`

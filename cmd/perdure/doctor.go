@@ -89,11 +89,15 @@ func checkHolder(ctx context.Context, dir string) cli.Check {
 	return check
 }
 
-// holderOf returns the error message for a second holder, which describes the first one.
+// holderOf says who works with the data directory, which the error of a second holder describes.
 func holderOf(ctx context.Context, dir string) string {
 	st, err := sqlite.Open(ctx, sqlite.Config{Dir: dir})
 	if err == nil {
 		return "it was held until a moment ago" + closing(st.Close())
+	}
+	if _, who, ok := strings.Cut(err.Error(), " is held by "); ok {
+		who, _, _ = strings.Cut(who, ";")
+		return "in use by " + who + ": fine"
 	}
 	return strings.TrimPrefix(err.Error(), perdure.Conflict.Error()+": ")
 }
@@ -114,7 +118,10 @@ func checkDatabase(ctx context.Context, dir string) cli.Check {
 		check.Detail = "does not exist yet; it is created when needed"
 	case err != nil:
 		check.Health, check.Detail = cli.HealthError, err.Error()
-		check.Fix = "follow the error message; do not change the files meanwhile"
+		check.Fix = "do what the message says; do not change the files meanwhile"
+		if foreign := (*sqlite.NotDatabaseError)(nil); errors.As(err, &foreign) {
+			check.Fix = "move " + foreign.Path + " away, or use another directory with --data"
+		}
 	default:
 		check.Detail = "opens; " + describeDatabase(filepath.Join(dir, "perdure.db"))
 		if err := eng.Close(); err != nil {

@@ -24,7 +24,7 @@ func notRunExamples() map[string]string {
 		"tool init": "writes into the folder where it runs: testdata/tool.txtar", "connection add": "leads to another service: TestConnections",
 		"provider test": "leads to another service", "task input": "nothing here asks: TestTaskInput",
 		"perdure task attach task_01a1 --tail 0 --exit-status": "prints nothing until its task ends",
-		"perdure doctor --server http://127.0.0.1:7373":         "another server",
+		"perdure doctor --server http://127.0.0.1:7373":        "another server",
 	}
 }
 
@@ -135,8 +135,8 @@ func TestExamples(t *testing.T) {
 	before := map[string]string{ // by command, or by line
 		"perdure file mv last /notes.txt /old.txt --dry-run": "file put {kept} " + notes + " /notes.txt",
 		"perdure session import - < last.jsonl":              "session delete doomed --yes",
-		"event list":        "egress allow *.example.org --remove", // which blocks other hosts
-		"webhook redeliver": "webhook change {hook} --enable", "run": "session new --model {model} --title talk",
+		"event list":                                         "egress allow *.example.org --remove", // which blocks other hosts
+		"webhook redeliver":                                  "webhook change {hook} --enable", "run": "session new --model {model} --title talk",
 	}
 	codes := map[string][]int{"doctor": {1}, "connection test": {6}, "egress test": {1, 6}, "perdure admin gc --vacuum": {5}, "perdure admin rotate-key --data /srv/perdure": {3}}
 	all, left := cli.Examples(), notRunExamples()

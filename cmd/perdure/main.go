@@ -76,8 +76,9 @@ func dependencies(terminal cli.Terminal, known *redact.Set) cli.Dependencies {
 		DemoChild: runDemoChild,
 		Connect:   connect, RawKeys: terminalKeys, Edit: edit, DiscardInput: discardInput,
 		MCP: mcp.Operations{
-			Serve: func(ctx context.Context, s mcp.ServeOptions) error { return serveMCP(ctx, s, mcpLog(terminal, known)) },
-			Proxy: func(ctx context.Context, p mcp.ProxyOptions) error { return proxyMCP(ctx, p, mcpLog(terminal, known)) },
+			Program: self(),
+			Serve:   func(ctx context.Context, s mcp.ServeOptions) error { return serveMCP(ctx, s, mcpLog(terminal, known)) },
+			Proxy:   func(ctx context.Context, p mcp.ProxyOptions) error { return proxyMCP(ctx, p, mcpLog(terminal, known)) },
 			Test: func(ctx context.Context, t mcp.TestOptions) (mcp.TestResult, error) {
 				return testMCP(ctx, t, mcpLog(terminal, known))
 			},

@@ -42,6 +42,9 @@ const localPrincipal = "local"
 // brokerSocket is the socket of a process that keeps the server of a proxy alive.
 const brokerSocket = "keep.sock"
 
+// serverLog is the file with what the server of a proxy writes to stderr.
+const serverLog = "server.log"
+
 // maxSocketPath is the maximum length of the path of a socket in bytes, without the terminating
 // NUL.
 const maxSocketPath = len(syscall.RawSockaddrUnix{}.Path) - 1
@@ -228,38 +231,47 @@ func proxyMCP(ctx context.Context, p mcp.ProxyOptions, log *slog.Logger) (err er
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("create the directory of the proxy: %w", err)
 	}
-	st, err := sqlite.Open(ctx, sqlite.Config{Dir: dir, Program: "perdure mcp proxy"})
+	if err := lookCommand(p.Command); err != nil {
+		return err
+	}
+	st, err := sqlite.Open(ctx, sqlite.Config{Dir: dir, Program: proxyProgram})
+	if errors.Is(err, perdure.Conflict) {
+		return joinProxy(ctx, dir, p, err, log)
+	}
 	if err != nil {
 		return err
 	}
+	return holdProxy(ctx, p, dir, st, log)
+}
+
+// holdProxy runs the proxy that holds the folder. It serves its own client, and those of further
+// proxies with the same command line. It closes the store.
+func holdProxy(ctx context.Context, p mcp.ProxyOptions, dir string, st *sqlite.Store, log *slog.Logger) (err error) {
 	defer func() { err = errors.Join(err, st.Close()) }()
+	hub, err := openHub(dir, p)
+	if err != nil {
+		return err
+	}
+	defer hub.close()
 	way, err := overHTTP(p)
 	if err != nil {
 		return err
 	}
 	era, learned := proxyEra(dir, p, log)
+	output := filepath.Join(dir, serverLog)
+	from := sizeOf(output)
 	client, err := mcptool.Open(ctx, mcptool.Config{
 		Dial: dialBroker(dir, p), URL: p.URL, HTTP: way, Classes: p.Classes, Handles: handlesIn(st),
 		Name: p.Name, Version: version().Version, Log: log, Era: era, OnVersion: learned,
 	})
 	if err != nil {
-		return err
+		return withOutput(err, output, from)
 	}
 	remotes, err := mcptool.Tools(ctx, client)
 	if err != nil {
-		return errors.Join(err, client.Close(true))
+		return errors.Join(withOutput(err, output, from), client.Close(true))
 	}
-	tools := tool.NewRegistry()
-	var marked []mcpserver.Exposed
-	for _, r := range remotes {
-		if err := tool.NewRegistry(r).Err(); err != nil { // an invalid tool does not affect the others
-			log.Warn("MCP tool skipped", "tool", r.Definition().Name, "error", err)
-			continue
-		}
-		tools.Register(r)
-		marked = append(marked, mcpserver.Exposed{Name: r.Spec().Name, PublicName: r.Definition().Name, Verbatim: true,
-			Definition: r.Definition()})
-	}
+	tools, marked := proxiedTools(remotes, log)
 	eng, err := local.Open(ctx, local.Config{Store: st, Model: unavailableModel{}, Tools: tools, Timing: local.Timing{Drain: -1, Return: timesOf(p.StopTime, false).end, SoftBudget: tool.Never}, Log: log})
 	if err != nil {
 		return errors.Join(err, client.Close(true))
@@ -271,6 +283,7 @@ func proxyMCP(ctx context.Context, p mcp.ProxyOptions, log *slog.Logger) (err er
 		return errors.Join(err, client.Close(true))
 	}
 	run := func(ctx context.Context) error { return door.serveWorkers(ctx, eng.Run) }
+	alone := true
 	err = serveWhileRunning(ctx, run, func(ctx context.Context) error {
 		server, err := mcpserver.New(ctx, mcpserver.Config{
 			Engine: eng, Tools: marked, Local: &mcpserver.Principal{ID: localPrincipal}, Name: p.Name,
@@ -279,12 +292,30 @@ func proxyMCP(ctx context.Context, p mcp.ProxyOptions, log *slog.Logger) (err er
 		if err != nil {
 			return err
 		}
+		defer func() { alone = hub.close() }()
+		hub.start(ctx, server, log)
 		if p.Listen != "" {
 			return serveProxy(ctx, p, server)
 		}
 		return server.ServeStdio(ctx, io.NopCloser(p.In), nopCloser{p.Out})
 	})
-	return errors.Join(err, client.Close(true), door.close())
+	return errors.Join(err, client.Close(alone), door.close())
+}
+
+// proxiedTools returns the tools of a server, and how clients see them.
+func proxiedTools(remotes []*mcptool.Remote, log *slog.Logger) (*tool.Registry, []mcpserver.Exposed) {
+	tools := tool.NewRegistry()
+	var marked []mcpserver.Exposed
+	for _, r := range remotes {
+		if err := tool.NewRegistry(r).Err(); err != nil { // an invalid tool does not affect the others
+			log.Warn("MCP tool skipped", "tool", r.Definition().Name, "error", err)
+			continue
+		}
+		tools.Register(r)
+		marked = append(marked, mcpserver.Exposed{Name: r.Spec().Name, PublicName: r.Definition().Name, Verbatim: true,
+			Definition: r.Definition()})
+	}
+	return tools, marked
 }
 
 // proxyName returns the default name of a proxy: its command, and a digest of all arguments.
@@ -334,7 +365,7 @@ func dialBroker(dir string, p mcp.ProxyOptions) func(context.Context) (io.ReadWr
 	if len(p.Command) == 0 {
 		return nil
 	}
-	return mcpBroker{name: p.Name, socket: filepath.Join(dir, brokerSocket), log: filepath.Join(dir, "server.log"),
+	return mcpBroker{name: p.Name, socket: filepath.Join(dir, brokerSocket), log: filepath.Join(dir, serverLog),
 		command: p.Command}.dial
 }
 
@@ -353,6 +384,11 @@ func (k mcpBroker) dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	}
 	if conn, err := egress.DialSocket(ctx, k.socket); err == nil {
 		return conn, nil
+	}
+	if !slices.ContainsFunc(k.env, func(entry string) bool { return strings.HasPrefix(entry, "PATH=") }) {
+		if err := lookCommand(k.command); err != nil {
+			return nil, err
+		}
 	}
 	out, err := os.OpenFile(k.log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {

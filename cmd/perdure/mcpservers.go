@@ -109,6 +109,9 @@ func (m mcpServer) startup() time.Duration {
 	return cmp.Or(time.Duration(m.Startup), mcptool.DefaultStartup)
 }
 
+// serversLog is the file with what the servers of a data directory write to stderr.
+const serversLog = "servers.log"
+
 // mcpProbeMaxAge is how long the report of a server is valid.
 const mcpProbeMaxAge = 24 * time.Hour
 
@@ -268,7 +271,7 @@ func (s *mcpServers) opening(ctx context.Context, of mcpServer, cfg mcptool.Conf
 	}
 	sum := sha256.Sum256([]byte(whose + "\x00" + of.digest()))
 	k := mcpBroker{name: cfg.Name, socket: filepath.Join(s.dir, hex.EncodeToString(sum[:6])+".sock"),
-		log: filepath.Join(s.dir, "servers.log"), command: []string{of.Command}}
+		log: filepath.Join(s.dir, serversLog), command: []string{of.Command}}
 	for _, arg := range of.Args {
 		k.command = append(k.command, os.ExpandEnv(arg))
 	}
@@ -377,7 +380,14 @@ func testMCP(ctx context.Context, t mcp.TestOptions, log *slog.Logger) (said mcp
 	if err := of.check(name); err != nil {
 		return said, err
 	}
+	if _, changed := of.Env["PATH"]; !changed && of.Command != "" {
+		if err := lookCommand([]string{of.Command}); err != nil {
+			return said, err
+		}
+	}
 	s := newMCPServers(t.Dir, nil, log)
+	output := filepath.Join(s.dir, serversLog)
+	from := sizeOf(output)
 	var found mcpProbe
 	if t.Name != "" {
 		found, err = s.probeAnew(ctx, t.Name, of)
@@ -385,7 +395,7 @@ func testMCP(ctx context.Context, t mcp.TestOptions, log *slog.Logger) (said mcp
 		found, err = s.probe(ctx, "", of, "")
 	}
 	if err != nil {
-		return said, err
+		return said, withOutput(err, output, from)
 	}
 	said = mcp.TestResult{Server: found.Server, ProtocolVersion: found.ProtocolVersion, Tasks: found.Tasks}
 	server, err := mcptool.NewServer(mcptool.ServerConfig{Name: name, Definitions: found.Tools,

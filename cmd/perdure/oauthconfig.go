@@ -45,7 +45,7 @@ func readOAuthConfig(dir string) (all local.OAuthProviders, err error) {
 		return all, nil
 	}
 	if err == nil && (!found.Mode().IsRegular() || found.Size() > maxOAuthBytes) {
-		err = fmt.Errorf("it is no file of at most %d bytes", maxOAuthBytes)
+		err = fmt.Errorf("it is not a file of at most %d bytes", maxOAuthBytes)
 	}
 	var text []byte
 	if err == nil {

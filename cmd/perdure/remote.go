@@ -70,9 +70,9 @@ func serverFor(o cli.OpenOptions) (cfg remote.Config, socket string) {
 	case o.Server == "":
 		return remote.Config{URL: "unix://" + socket, Actor: "operator", Outage: socketOutage}, socket
 	case strings.HasPrefix(o.Server, "unix://"): // a socket needs no token, and its owner may name the actor
-		return remote.Config{URL: o.Server, Actor: "operator"}, socket
+		return remote.Config{URL: o.Server, Actor: "operator", Waiting: o.Waiting}, socket
 	}
-	return remote.Config{URL: o.Server, Token: os.Getenv("PERDURE_TOKEN")}, socket
+	return remote.Config{URL: o.Server, Token: os.Getenv("PERDURE_TOKEN"), Waiting: o.Waiting}, socket
 }
 
 // responds reports whether a process responds on a socket.
@@ -106,15 +106,34 @@ func (f *remoteEngine) CheckModel(name string) (string, error) {
 			return "", err
 		}
 	}
-	if !t.isBuiltIn() {
-		ctx, cancel := context.WithTimeout(context.Background(), probeTime)
-		defer cancel()
+	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
+	defer cancel()
+	switch {
+	case t.isBuiltIn() && t.variable() != "" && t.base == "":
+		return t.String(), f.checkKey(ctx, t)
+	case !t.isBuiltIn():
 		if _, err := f.Providers().Get(ctx, t.provider); errors.Is(err, perdure.NotFound) {
 			return "", fmt.Errorf("%w model %q: the server has no provider %s; perdure provider list shows all, and "+
 				"perdure provider set adds one", perdure.Invalid, name, t.provider)
 		}
 	}
 	return t.String(), nil
+}
+
+// checkKey reports a key that the server does not have, before a session is made that could not
+// answer. A caller who may not read the providers learns it from the first turn.
+func (f *remoteEngine) checkKey(ctx context.Context, t target) error {
+	all, err := f.Providers().List(ctx)
+	if err != nil {
+		return nil
+	}
+	for _, p := range all {
+		if p.Name == t.provider && !p.Ready {
+			return fmt.Errorf("%w model %q: %s is not set for the server; start the server with this variable, or store a key: perdure provider set %s",
+				perdure.Invalid, t, t.variable(), t.provider)
+		}
+	}
+	return nil
 }
 
 func (f *remoteEngine) UseModel(id perdure.SessionID, name string) {

@@ -127,7 +127,7 @@ func TestPromptNotAnswered(t *testing.T) {
 		},
 		"the model fails": {
 			args: []string{"run", "--session", "S", "fail"},
-			code: 8, says: []string{"model call failed", "turn failed"},
+			code: 8, says: []string{"the turn failed: processing_error: no", "details: perdure event list "},
 		},
 		"the model says nothing": {
 			args: []string{"run", "--session", "S", "silence"},

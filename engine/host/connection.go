@@ -52,7 +52,7 @@ func (e hostConnections) shown(ctx context.Context, a connection.Account) (engin
 		ExpiresAt: a.Details.ExpiresAt, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
 	}
 	if a.HasExpired(now) {
-		c.State, c.LastError = engine.ConnectionExpired, cmp.Or(a.Details.Expired, "its time is over")
+		c.State, c.LastError = engine.ConnectionExpired, cmp.Or(a.Details.Expired, "it has expired")
 	}
 	return c, err
 }

@@ -44,6 +44,10 @@ type Config struct {
 	// Outage is how long a follower or waiter keeps retrying after it has once reached the server;
 	// before that, Retry applies. 0: 5 min; -1: until its context ends.
 	Outage time.Duration
+	// Waiting is called once for each call that has been retried for some seconds, with the last
+	// failure, so that a program can tell its user what it waits for. It may be called from several
+	// goroutines at once. nil: it is not called.
+	Waiting func(url string, failure error)
 }
 
 // Engine sends its calls to a server. It is safe for concurrent use, starts no goroutine, and
@@ -103,13 +107,13 @@ func (e *Engine) fault(path string) string {
 	case e.cfg.URL == "":
 		return "URL is empty; use http://HOST:PORT or unix:///PATH"
 	case e.socket && !filepath.IsAbs(path):
-		return fmt.Sprintf("the path of the socket %q is not absolute; use unix:///PATH", path)
+		return fmt.Sprintf("not an absolute path of a socket: %q; use unix:///PATH", path)
 	case e.socket && e.cfg.Token != "":
 		return "a socket takes no token, because access to the socket is the permission; leave Token empty"
 	case !e.socket && e.cfg.Actor != "":
 		return "Actor is only for a socket, because over TCP the token names the actor; leave it empty"
 	case !e.socket && !strings.HasPrefix(e.cfg.URL, "http://") && !strings.HasPrefix(e.cfg.URL, "https://"):
-		return fmt.Sprintf("the URL %q is not the URL of a server; use http://HOST:PORT or unix:///PATH", e.cfg.URL)
+		return fmt.Sprintf("not a server URL: %q; use http://HOST:PORT or unix:///PATH", e.cfg.URL)
 	case strings.ContainsFunc(e.cfg.Token, invisible):
 		return "Token contains a space or another invalid character; copy it again"
 	case !isActor(e.cfg.Actor) && e.cfg.Actor != "":

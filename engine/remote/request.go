@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"time"
@@ -132,8 +133,47 @@ func (e *Engine) finalError(ctx context.Context, what string, err error) error {
 	case errors.As(err, &problem):
 		return problem
 	}
+	if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" {
+		return &unreachableError{url: e.shownURL(), err: err}
+	}
 	return fmt.Errorf("%s: %w: no complete response from %s: %w; "+
-		"check that the server is running there (perdure serve)", what, perdure.Unavailable, e.cfg.URL, err)
+		"check that the server is running there (perdure serve)", what, perdure.Unavailable, e.shownURL(), err)
+}
+
+// unreachableError reports that no connection could be made. It is Unavailable.
+type unreachableError struct {
+	url string
+	err error // contains a *net.OpError
+}
+
+// Error names the server and the innermost cause.
+func (u *unreachableError) Error() string {
+	return fmt.Sprintf("cannot connect to %s: %s", u.url, innermost(u.err))
+}
+
+// innermost returns the cause of a connection that could not be made, such as "connection refused",
+// and any other error as it is.
+func innermost(err error) error {
+	dial := (*net.OpError)(nil)
+	if !errors.As(err, &dial) || dial.Op != "dial" {
+		return err
+	}
+	cause := dial.Err
+	for next := errors.Unwrap(cause); next != nil; next = errors.Unwrap(cause) {
+		cause = next
+	}
+	return cause
+}
+
+// Unwrap returns the kind and the cause.
+func (u *unreachableError) Unwrap() []error { return []error{perdure.Unavailable, u.err} }
+
+// shownURL returns the URL of the server without a password.
+func (e *Engine) shownURL() string {
+	if u, err := url.Parse(e.cfg.URL); err == nil {
+		return u.Redacted()
+	}
+	return e.cfg.URL
 }
 
 // sendOnce sends a request and reads the complete response.

@@ -29,10 +29,18 @@ type retryBudget struct {
 	pause   time.Duration // the next pause, before jitter
 	since   time.Time     // the first failure in a row; zero: none
 	reached bool          // the server has responded
+	waiting func(error)   // receives once what the caller waits for; nil: no receiver, or it was called
 }
 
+// patience is how long a caller retries before it says that it waits.
+const patience = 5 * time.Second
+
 func (e *Engine) retryBudget(outage time.Duration) *retryBudget {
-	return &retryBudget{retry: e.cfg.Retry, outage: outage, pause: minPause}
+	p := &retryBudget{retry: e.cfg.Retry, outage: outage, pause: minPause}
+	if e.cfg.Waiting != nil {
+		p.waiting = func(failure error) { e.cfg.Waiting(e.shownURL(), failure) }
+	}
+	return p
 }
 
 // noteResponse records a response. It does not reset the pause, because a server may also crash
@@ -60,6 +68,10 @@ func (p *retryBudget) wait(ctx context.Context, failure *retryableError) error {
 			return failure.err
 		}
 		pause = min(pause, left)
+	}
+	if p.waiting != nil && now.Sub(p.since)+pause > patience {
+		p.waiting(innermost(failure.err))
+		p.waiting = nil
 	}
 	timer := time.NewTimer(pause)
 	defer timer.Stop()

@@ -56,7 +56,7 @@ func readLayer(a *app, file string, said any, named func() (string, error)) (err
 		typed, err = a.readInput()
 		text = []byte(typed)
 	} else if text, err = os.ReadFile(file); err != nil {
-		return usageError("cannot read the file: "+err.Error(), "")
+		return usageError("cannot read the file: "+err.Error(), "name a file that this user can read, or use - to read stdin")
 	}
 	if err == nil {
 		err = output.Read(text, said)

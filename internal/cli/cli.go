@@ -21,7 +21,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/cli/admin"
 	"github.com/perdure/perdure/internal/cli/chaoscmd"
@@ -184,6 +183,7 @@ type app struct {
 	Dependencies
 	flags       flags
 	typed       map[string]bool // flags that were given on the command line
+	command     string          // the words of the running command; empty: none runs yet
 	colors      streamColors
 	movesCursor bool // stdout is a terminal whose cursor can be moved
 	log         *slog.Logger
@@ -276,6 +276,7 @@ func (a *app) run(ctx context.Context) error {
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	parsed.BindTo(console{a}, (*admin.Console)(nil))
 	parsed.BindTo(console{a}, (*mcp.Console)(nil))
+	a.command = man.Path(parsed.Selected())
 	err = parsed.Run(a)
 	if cause := context.Cause(ctx); errors.Is(cause, errInterrupted) &&
 		(err == nil || errors.Is(err, context.Canceled)) {
@@ -312,7 +313,7 @@ func (a *app) asUsageError(err error) error {
 			todo = program + " " + man.Path(node) + " --help shows its arguments and flags"
 		}
 	}
-	return &userError{code: exitUsage, message: err.Error(), hint: todo}
+	return &userError{code: exitUsage, message: commandParser{a}.meant(err), hint: todo}
 }
 
 // message writes one message line to stderr. Every argument is treated as untrusted data, since
@@ -350,49 +351,13 @@ func (a *app) reportError(err error) {
 	if errors.As(err, &asked) && asked.Request() != "" && !strings.Contains(err.Error(), asked.Request()) {
 		a.message("  request %s", a.oneLine(asked.Request(), cellChars))
 	}
-	if page := a.page(err, advice); page != "" {
+	if page := a.page(err); page != "" {
 		a.message("  page    %s", a.oneLine(page, maxPageURL))
 	}
 }
 
 // maxPageURL is the maximum length of a page address.
 const maxPageURL = 300
-
-// hint returns what to do about an error: its own advice, or a general one by kind.
-func (a *app) hint(err error) string {
-	var f *userError
-	if errors.As(err, &f) && f.hint != "" {
-		return f.hint
-	}
-	var elsewhere *StoreMismatch
-	if errors.As(err, &elsewhere) {
-		return elsewhere.Todo
-	}
-	var kept interface{ Backup() string } // a folder that must not be written
-	if errors.As(err, &kept) {
-		return RestoreLine(kept.Backup())
-	}
-	own, doctor := program+" "+a.storeFlags(), strings.TrimSpace(program+" doctor "+a.storeFlags())
-	switch exitCode(err) {
-	case exitUsage:
-		return program + " --help lists the commands"
-	case exitDenied:
-		return "set PERDURE_TOKEN to a token of the server; its first token is in the file token of its data directory"
-	case exitNotFound:
-		return own + "session list and task list show what exists"
-	case exitConflict:
-		return "nothing was changed: resolve the conflict named above, or use other arguments"
-	case exitUnreachable:
-		return "try again; " + doctor + " looks for the cause"
-	case exitTimeout:
-		return "the work is stored and continues: check again later, or allow more time"
-	case exitFailed:
-		return own + "event list last and task list show what happened"
-	case exitStorage:
-		return "free some space or make the data directory writable, then try again: acknowledged work is stored"
-	}
-	return doctor + " looks for the cause; --verbose logs internal activity"
-}
 
 // RestoreLine returns the command that restores a backup into a new data directory beside it.
 func RestoreLine(backup string) string {
@@ -445,37 +410,25 @@ func (a *app) with(ctx context.Context, o OpenOptions, fn func(Engine) error) er
 		return usageError("there is no default data directory, because this user has no home directory",
 			"set one with --data or PERDURE_DATA")
 	}
+	if err := checkDataDir(o.Dir); err != nil {
+		return err
+	}
 	var err error
 	if o.Sandbox, err = a.sandbox(o.Sandbox); err != nil {
 		return err
 	}
+	if o.Server != "" {
+		o.Waiting = func(server string, failure error) { a.message("waiting for %s: %v; Ctrl-C stops", server, failure) }
+	}
+	reached := a.noteWait(connectWait(o))
 	eng, err := a.Open(ctx, o)
+	reached()
 	if err != nil {
 		return a.openError(ctx, o, err)
 	}
 	err = fn(eng)
 	defer lifetime{a}.runWithin(exitReason{code: exitCode(err), err: err})() // closing counts as a stop, too
 	return errors.Join(err, eng.Close())
-}
-
-func (a *app) openError(ctx context.Context, o OpenOptions, err error) error {
-	switch {
-	case errors.As(err, new(*StoreMismatch)), errors.As(err, new(interface{ Backup() string })):
-		return err // has its own advice
-	case o.Access == Writing && errors.Is(err, perdure.Conflict):
-		o.Access = Reading
-		beside, refused := a.Open(ctx, o)
-		if refused != nil { // a newer version wrote it
-			return &userError{err: err, message: err.Error(),
-				hint: "use another directory with --data; " + program + " version prints the version of this program"}
-		}
-		return errors.Join(&userError{err: err, message: err.Error(),
-			hint: "commands that only read (list, show, log, tail, watch) still work"}, beside.Close())
-	case o.Access == ServerOrRead && errors.Is(err, perdure.NotFound):
-		return &userError{err: err, message: err.Error(),
-			hint: fmt.Sprintf("start a session with: %s run %s--model scripted:FILE PROMPT", program, a.storeFlags())}
-	}
-	return err
 }
 
 // pause waits for d, or until ctx ends. It returns the cause when ctx ended first.

@@ -101,7 +101,9 @@ func (c *connectionTest) Run(ctx context.Context, a *app) error {
 
 // test tests a connection with an engine.
 func (c *connectionTest) test(ctx context.Context, a *app, eng Engine) error {
+	tested := a.noteWait("an answer of " + c.Name)
 	one, err := eng.Connections().Test(ctx, c.Name)
+	tested()
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ func (c *conversation) send(ctx context.Context, text string, images ...perdure.
 // singleTurn shows the session until it is idle, and reports how the run went.
 func (c *conversation) singleTurn(ctx context.Context) error {
 	err := turnIsRunning(ctx, c.eng, c.waitIdle)
-	c.a.message("%s", c.stream.tally.cost(c.printCost(ctx)))
+	c.a.message("%s", c.stream.tally.cost(c.costs(ctx)))
 	if err != nil {
 		c.printLeftBehind(err)
 		return err
@@ -52,7 +52,16 @@ func (c *conversation) singleTurn(ctx context.Context) error {
 	if err := c.holdError(ctx); err != nil {
 		return c.stream.tally.interruptError(err)
 	}
-	return c.stream.tally.exitError()
+	return c.withDetails(c.stream.tally.exitError())
+}
+
+// withDetails adds to the error of a run where its details are.
+func (c *conversation) withDetails(err error) error {
+	var f *userError
+	if errors.As(err, &f) && f.hint == "" {
+		f.hint = "details: " + program + " event list " + c.a.storeFlags() + string(c.stream.id)
+	}
+	return err
 }
 
 // waitIdle shows the session until it is idle, and asks the user for approvals meanwhile.
@@ -75,21 +84,26 @@ func (c *conversation) waitIdle(ctx context.Context) error {
 // costTimeout is how long the end of a run waits for its cost.
 const costTimeout = 2 * time.Second
 
-// printCost returns the cost of the model calls of this run, or "unknown". It also works after the
-// context of the run has ended, so that an interrupted run still reports its cost.
-func (c *conversation) printCost(ctx context.Context) string {
+// costs returns the cost of the model calls of this run, or "unknown" with the reason, and the time
+// in models and tools. It also works after the context of the run has ended, so that an interrupted
+// run still reports its cost.
+func (c *conversation) costs(ctx context.Context) (spent string, work time.Duration) {
 	const unknown = "unknown"
 	if c.stream.tally.first.IsZero() {
-		return unknown
+		return unknown, 0
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), costTimeout)
 	defer stop()
 	report, err := c.eng.Budgets().Costs(ctx,
 		engine.CostQuery{Group: "session", Session: c.stream.id, Since: c.stream.tally.first})
 	if err != nil || report.Total.ModelCalls == 0 {
-		return unknown
+		return unknown, 0
 	}
-	return cost(report.Total)
+	spent = cost(report.Total)
+	if spent == unknown && len(report.Total.Models) > 0 {
+		spent += " (no price for " + strings.Join(report.Total.Models, ", ") + ")"
+	}
+	return spent, time.Duration(report.Total.Milliseconds) * time.Millisecond
 }
 
 // interrupt handles the first Ctrl-C: it ends the turn, and nothing that runs in the background
@@ -147,7 +161,7 @@ func (c *conversation) run(ctx context.Context) error {
 		end(nil)
 		return errors.Join(err, endOf(<-followed))
 	})
-	c.a.message("%s", c.stream.tally.cost(c.printCost(ctx)))
+	c.a.message("%s", c.stream.tally.cost(c.costs(ctx)))
 	c.printLeftBehind(err)
 	return err
 }

@@ -64,10 +64,10 @@ func (a budgetText) costs(r engine.CostReport) {
 			{cost(line), shade},
 		})
 	}
-	a.table([]string{strings.ToUpper(r.Group), "MODEL CALLS", "IN", "CACHED", "OUT", "TOOL CALLS", "TIME", "COST"},
+	a.table([]string{strings.ToUpper(r.Group), "MODEL CALLS", "IN", "CACHED", "OUT", "TOOL CALLS", "MODEL+TOOL TIME", "COST"},
 		rows)
 	if r.Total.Unpriced > 0 {
-		a.message("the price of %s is unknown; set PERDURE_PRICES to a file with your own prices",
+		a.message("no price for %s; set PERDURE_PRICES to a file with your own prices",
 			strings.Join(r.Total.Models, ", "))
 	}
 	a.message("calculated from %s, with prices as of %s", r.Source, r.AsOf)

@@ -146,7 +146,7 @@ func (c *sqlDump) Run(ctx context.Context, a *app) error {
 				hint: "choose another file with --to"}
 		}
 		if err != nil {
-			return usageError("cannot write the file: "+err.Error(), "")
+			return usageError("cannot write the file: "+err.Error(), "choose a file in a folder that this user can write to")
 		}
 		err = eng.Databases().Dump(ctx, s.ID, c.Name, file)
 		if err == nil {

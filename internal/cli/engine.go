@@ -54,6 +54,8 @@ type OpenOptions struct {
 	StopTime     time.Duration    // limit of the stop, in which calls settle and connections end; 0: 10 s
 	Log          *slog.Logger
 	Known        *redact.Set // receives the secrets that Log must mask; nil: none
+	// Waiting receives what a command waits for while a server does not respond; nil: nobody does.
+	Waiting func(server string, failure error)
 }
 
 // Sandbox says how the commands of bash are confined. The zero value is the default: to the

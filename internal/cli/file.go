@@ -157,9 +157,9 @@ func (a fileText) localFile(name string) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(in, fileBytes+1))
 	switch {
 	case err != nil:
-		return nil, usageError("cannot read the file: "+err.Error(), "")
+		return nil, usageError("cannot read the file: "+err.Error(), "name a file that this user can read, or use - to read stdin")
 	case len(text) > fileBytes:
-		return nil, usageError(fmt.Sprintf("the file is larger than %d bytes", fileBytes), "")
+		return nil, usageError(fmt.Sprintf("the file is larger than %d bytes", fileBytes), "split it, or let a tool of the session fetch it")
 	}
 	return text, nil
 }
@@ -192,7 +192,7 @@ func (c *fileGet) Run(ctx context.Context, a *app) error {
 				hint: "overwrite it with --force, or choose another file"}
 		}
 		if err != nil {
-			return usageError("cannot write the file: "+err.Error(), "")
+			return usageError("cannot write the file: "+err.Error(), "choose a file in a folder that this user can write to")
 		}
 		_, err = file.Write(f.Content)
 		if err = errors.Join(err, file.Close()); err != nil {

@@ -219,7 +219,7 @@ func (a *app) session(ctx context.Context, eng Engine, typed string) (engine.Ses
 		if len(all) == 0 {
 			return engine.Session{},
 				&userError{err: perdure.NotFound, message: "there are no sessions",
-					hint: "start one with: " + program + " run " + a.storeFlags() + "--model scripted:FILE PROMPT"}
+					hint: "start one with: " + program + " run " + a.storeFlags() + "--model MODEL PROMPT"}
 		}
 		return all[0], nil
 	}

@@ -156,7 +156,7 @@ func (c *imageGet) Run(ctx context.Context, a *app) error {
 				hint: "overwrite it with --force, or choose another file"}
 		}
 		if err != nil {
-			return usageError("cannot write the file: "+err.Error(), "")
+			return usageError("cannot write the file: "+err.Error(), "choose a file in a folder that this user can write to")
 		}
 		_, err = file.Write(i.Content)
 		if err = errors.Join(err, file.Close()); err != nil {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -67,6 +68,7 @@ type cell struct {
 // outputList describes how things of one kind are printed.
 type outputList[T any] struct {
 	noun string // in the plural, for an empty list
+	none string // the message for an empty list; empty: there are none of the noun
 	head []string
 	row  func(T) []cell
 	name func(T) string
@@ -87,7 +89,7 @@ func (l outputList[T]) print(ctx context.Context, a *app, o outputFlags, things 
 		}
 		return o.write(ctx, a, things)
 	case len(things) == 0:
-		a.message("no %s", l.noun)
+		a.message("%s", cmp.Or(l.none, "no "+l.noun))
 	case l.tell != nil:
 		l.tell(things)
 	default:

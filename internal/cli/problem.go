@@ -23,23 +23,21 @@ func hasPage(code string) (text string, ok bool) {
 	return code + "\n\n" + strings.TrimSpace(strings.ReplaceAll(section, "**", "")), ok
 }
 
-// page returns where an error is explained: a page of the server that reported it, or a help topic.
-// Empty: the advice already names one.
-func (a *app) page(err error, advice string) string {
+// page returns where the problem of a server is explained: a page of that server, or a help topic.
+// Empty: no page says more than the advice.
+func (a *app) page(err error) string {
 	var asked interface { // an error of a remote server
 		Page() string // a URL; empty: none that opens
 		Kind() string // the code
 	}
-	if errors.As(err, &asked) {
-		if url := asked.Page(); url != "" {
-			return url
-		}
-		if _, ok := hasPage(asked.Kind()); ok {
-			return program + " help " + asked.Kind()
-		}
-	}
-	if strings.Contains(advice, "--help") || strings.Contains(advice, program+" help ") {
+	if !errors.As(err, &asked) {
 		return ""
 	}
-	return program + " help exit-codes"
+	if url := asked.Page(); url != "" {
+		return url
+	}
+	if _, ok := hasPage(asked.Kind()); ok {
+		return program + " help " + asked.Kind()
+	}
+	return ""
 }

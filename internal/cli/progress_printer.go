@@ -27,6 +27,13 @@ type progressPrinter struct {
 	finishedTasks map[perdure.CallID]bool              // calls that became tasks: their result is only a placeholder
 
 	openQuestions *questions // asks the user for approvals; nil: nobody is asked here
+
+	// A failure of the model that was not shown yet: a later event says whether it is retried, or
+	// is the error of the turn. Empty: there is none.
+	failure string
+	// the command ends with the error of its last turn, so that this error is not shown before
+	endsWithTurn bool
+	askedAt      time.Time // since when the model is silent; zero: it is not
 }
 
 // newProgressPrinter returns a voice that continues from the current state of a session.
@@ -44,6 +51,7 @@ func newProgressPrinter(a *app, s *perdure.Session) *progressPrinter {
 
 // live shows streamed text as it arrives, and the progress of a call at most once a second.
 func (v *progressPrinter) live(f engine.Frame) error {
+	v.askedAt = time.Time{}
 	switch f.Type {
 	case "output.message.delta":
 		d, err := readFrame[delta](f)
@@ -174,11 +182,15 @@ func (v *progressPrinter) printProgress(id, name, line string) {
 	}
 }
 
-// working shows the progress of the live tasks.
+// working shows the progress of the live tasks, and that a model has been silent for a while.
 func (v *progressPrinter) working(tasks []perdure.Task) {
+	if !v.askedAt.IsZero() && time.Since(v.askedAt) > patience {
+		v.askedAt = time.Time{}
+		v.print("…", dim, "waiting for the model")
+	}
 	for _, t := range tasks {
 		if t.State == perdure.TaskRunning {
-			v.printProgress(string(t.ID), shortTask(t), cmp.Or(t.Progress.String(), t.StateDetail))
+			v.printProgress(string(t.ID), shortTask(t), cmp.Or(t.Progress.String(), detailOf(t)))
 		}
 	}
 }
@@ -188,20 +200,16 @@ func shortTask(t perdure.Task) string { return string(t.ID) + " " + t.Tool }
 
 // event shows an event.
 func (v *progressPrinter) event(e perdure.Event, s *perdure.Session) error {
+	v.askedAt = time.Time{}
+	v.showFailure(e)
 	switch f := e.Fact.(type) {
 	case perdure.ReasonStarted:
-		if f.Attempt > 1 || !f.NotBefore.IsZero() {
-			v.print("↻", yellow, "calling the model again: attempt %d%s", f.Attempt, waits(f.NotBefore, e.At))
-		}
+		v.asking(f, e.At)
 	case perdure.ReasonRecovered:
 		v.print("↻", yellow, "%s", sentence(e))
 	case perdure.OutputReplaced:
 		v.heard = ""
 		v.print("↻", yellow, "%s", sentence(e))
-	case perdure.BudgetWarning, perdure.BudgetPaused, perdure.BudgetExhausted:
-		v.print("!", yellow, "budget: %s", sentence(e))
-	case perdure.BudgetResumed:
-		v.print("↻", yellow, "session resumed beyond its budget: %s", sentence(e))
 	case perdure.SessionPauses:
 		v.print("‖", yellow, "session paused %s", sentence(e))
 		v.todo(sessionText{v.a}.resumeLine(s.ID))
@@ -211,7 +219,7 @@ func (v *progressPrinter) event(e perdure.Event, s *perdure.Session) error {
 		v.print("!", yellow, "loop detected: %s", sentence(e))
 	case perdure.ReasonCompleted:
 		if !f.Success && f.Code != perdure.CodeInterrupted {
-			v.print("✗", red, "model call failed: %s", reasonOf(f))
+			v.failure = reasonOf(f)
 		}
 	case perdure.OutputCompleted:
 		return v.message(f.Message)
@@ -230,15 +238,68 @@ func (v *progressPrinter) event(e perdure.Event, s *perdure.Session) error {
 			v.print("!", yellow, "the model ended its turn without an answer")
 		}
 	case perdure.TurnFailed, perdure.TurnSealed:
-		v.print("✗", red, "turn failed: %s", sentence(e))
+		if !v.endsWithTurn || !s.AtRest() {
+			v.print("✗", red, "turn failed: %s", sentence(e))
+		}
 	case perdure.TurnCanceled:
 		v.print("■", yellow, "turn canceled %s", sentence(e))
-	case perdure.DeliveryHeld:
-		v.print("!", yellow, "%s", holdLine(f, s))
 	default:
-		v.work(e, s)
+		if !v.budget(e, s) {
+			v.work(e, s)
+		}
 	}
 	return nil
+}
+
+// budget shows what budgets do to a session. It reports whether the event is about that.
+func (v *progressPrinter) budget(e perdure.Event, s *perdure.Session) bool {
+	switch f := e.Fact.(type) {
+	case perdure.BudgetWarning:
+		v.print("!", yellow, "%s", sentence(e))
+	case perdure.BudgetPaused:
+		v.print("!", yellow, "session paused by %s", sentence(e))
+	case perdure.BudgetExhausted:
+		v.print("!", yellow, "session paused by %s", sentence(e))
+	case perdure.BudgetResumed:
+		v.print("↻", yellow, "session resumed beyond its budget: %s", sentence(e))
+	case perdure.DeliveryHeld:
+		v.print("!", yellow, "%s", holdLine(f))
+		if s.Paused != nil || s.Halt != nil {
+			v.todo(sessionText{v.a}.resumeLine(s.ID))
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// asking shows that the model is called again, and notes that it is called.
+func (v *progressPrinter) asking(f perdure.ReasonStarted, at time.Time) {
+	v.askedAt = time.Now().Add(max(f.NotBefore.Sub(at), 0))
+	if f.Attempt < 2 && f.NotBefore.IsZero() {
+		return
+	}
+	nth := fmt.Sprint(f.Attempt)
+	if f.Attempts > 0 {
+		nth += fmt.Sprintf(" of %d", f.Attempts)
+	}
+	v.print("↻", yellow, "retrying the model (%s)%s", nth, waits(f.NotBefore, at))
+}
+
+// showFailure shows a failure of the model as soon as something else follows than the failure of
+// its turn, which says the same.
+func (v *progressPrinter) showFailure(e perdure.Event) {
+	if v.failure == "" {
+		return
+	}
+	switch e.Fact.(type) {
+	case perdure.TurnFailed:
+	case perdure.ReasonStarted, perdure.TurnSealed, perdure.TurnCanceled, perdure.TurnCompleted, perdure.ContextCompacted:
+		v.print("✗", red, "model call failed: %s", v.failure)
+	default: // what the failed call leaves behind
+		return
+	}
+	v.failure = ""
 }
 
 // work shows events of calls and tasks.
@@ -319,12 +380,12 @@ func (v *progressPrinter) lane(e perdure.Event, s *perdure.Session) {
 	}
 }
 
-// holdLine says why results and messages wait.
-func holdLine(f perdure.DeliveryHeld, s *perdure.Session) string {
-	if s.Paused != nil || s.Halt != nil {
-		return "new input is waiting: " + pauseLine(s)
+// holdLine says why results wait.
+func holdLine(f perdure.DeliveryHeld) string {
+	if f.Why == "continuations" {
+		return "results wait for your next message: the agent has continued by itself as often as it may"
 	}
-	return "results are waiting for your next message: " + f.Why
+	return "results wait until the session is resumed"
 }
 
 // approval shows an approval request, and how to answer it.

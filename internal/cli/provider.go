@@ -194,6 +194,7 @@ func (c *providerTest) ask(ctx context.Context, a *app, asks *runCommand) (engin
 	}
 	var here engine.ProviderTest
 	var unknown error
+	defer a.noteWait("an answer of the model")()
 	if i >= 0 && a.flags.Server == "" {
 		here, unknown = a.TestModel(ctx, asks.modelName(), a.flags.ModelOption)
 		if unknown == nil && here.Result != engine.TestKeyMissing {

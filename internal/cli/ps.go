@@ -100,7 +100,7 @@ func (c *psCommand) Run(ctx context.Context, a *app) error {
 			return nil
 		}
 		list := outputList[psRow]{
-			noun: "work is running. Start with: " + program + " run --model MODEL PROMPT",
+			noun: "work", none: "nothing is running; start with: " + program + " run " + a.storeFlags() + "--model MODEL PROMPT",
 			name: func(r psRow) string { return r.ID },
 			tell: func(rows []psRow) {
 				workList{a}.printGroups(rows, c.isWide())

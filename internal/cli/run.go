@@ -280,7 +280,7 @@ func (c *runCommand) workspace() (string, error) {
 	case errors.Is(err, os.ErrNotExist):
 		return "", usageError("the workspace "+dir+" does not exist", "create it: mkdir -p "+quote(dir))
 	case err != nil:
-		return "", usageError("the workspace cannot be used: "+err.Error(), "")
+		return "", usageError("the workspace cannot be used: "+err.Error(), "give a folder with --workspace")
 	case !found.IsDir():
 		return "", usageError("the workspace "+dir+" is not a folder", "give a folder with --workspace")
 	}
@@ -342,12 +342,13 @@ func (c *runCommand) useModel(ctx context.Context, a *app, eng Engine, id perdur
 		return err
 	}
 	if c.Model == "" {
-		if _, err := a.checkModel(ctx, eng, own); err != nil {
-			return &userError{err: err, code: exitCode(err),
-				message: "the model of this session cannot be used: " + err.Error(),
-				hint:    "choose another one with --model"}
+		_, err := a.checkModel(ctx, eng, own)
+		if f := (*userError)(nil); err == nil || errors.As(err, &f) && f.hint != "" { // a missing key
+			return err
 		}
-		return nil
+		return &userError{err: err, code: exitCode(err),
+			message: "the model of this session cannot be used: " + err.Error(),
+			hint:    "choose another one with --model"}
 	}
 	name, err := a.checkModel(ctx, eng, c.modelName())
 	if err != nil {
@@ -380,7 +381,8 @@ func (a *app) checkModel(ctx context.Context, eng Engine, name string) (string, 
 	for _, p := range all {
 		if variable, _, _ := strings.Cut(p.Missing, " "); variable != "" &&
 			strings.Contains(err.Error(), variable+" is not set") {
-			return "", &userError{err: err, code: exitDenied, message: err.Error()}
+			what, todo, _ := strings.Cut(err.Error(), "; ")
+			return "", &userError{err: err, code: exitDenied, message: what, hint: todo}
 		}
 	}
 	return "", err
@@ -388,6 +390,9 @@ func (a *app) checkModel(ctx context.Context, eng Engine, name string) (string, 
 
 // checkModelFlag adds advice to the error of a model that cannot be called.
 func (c *runCommand) checkModelFlag(err error) error {
+	if f := (*userError)(nil); errors.As(err, &f) && f.hint != "" {
+		return err
+	}
 	page := "docs/how-to/use-your-model.md explains models, servers and keys"
 	if strings.HasPrefix(c.Model, "scripted:") {
 		page = "--model scripted:FILE needs a script; docs/reference/scripted-model.md explains how to write one"
@@ -408,7 +413,7 @@ func (c *runCommand) converse(ctx context.Context, a *app, talk *conversation, s
 		talk.stream.unattendedFlags = a.storeFlags() + "--session " + string(s.ID)
 	}
 	show := newProgressPrinter(a, talk.stream.fold)
-	talk.stream.show = show
+	talk.stream.show, show.endsWithTurn = show, talk.lines == nil
 	switch {
 	case c.Output != "text":
 		talk.stream.show = journal{a}

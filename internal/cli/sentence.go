@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/budget"
 	"github.com/perdure/perdure/internal/redact"
 )
 
@@ -102,9 +103,9 @@ func laneSentence(e perdure.Event) string {
 	case perdure.BudgetWarning:
 		return "budget nearly used up: " + leftTurnSentence(f.BudgetNotice)
 	case perdure.BudgetPaused:
-		return leftTurnSentence(f.BudgetNotice) + because(f.Why)
+		return spentSentence(f.BudgetNotice) + because(f.Why)
 	case perdure.BudgetExhausted:
-		return leftTurnSentence(f.BudgetNotice) + because(f.Why)
+		return spentSentence(f.BudgetNotice) + because(f.Why)
 	case perdure.BudgetResumed:
 		return "by " + f.By + ", budget " + string(f.BudgetID)
 	case perdure.LeaseExpired:
@@ -170,6 +171,20 @@ func leftTurnSentence(n perdure.BudgetNotice) string {
 		n.Subject)
 }
 
+// spentSentence names a budget and says how much of it is spent.
+func spentSentence(n perdure.BudgetNotice) string {
+	text := fmt.Sprintf("budget %s of %s %s", n.BudgetID, n.Scope, n.Subject)
+	left, unknown := budget.Parse(strings.TrimPrefix(n.Balance, "-"))
+	limit, wrong := budget.Parse(n.Limit)
+	if unknown != nil || wrong != nil {
+		return text
+	}
+	if strings.HasPrefix(n.Balance, "-") {
+		left = -left
+	}
+	return text + fmt.Sprintf(" (spent %s of %s %s)", limit.Less(left), limit, n.Currency)
+}
+
 // changedSentence says what happened to a file.
 func changedSentence(f perdure.FileWritten) string {
 	switch {
@@ -226,7 +241,7 @@ func workSentence(e perdure.Event) string {
 		return f.Task.Tool + " " + string(f.Task.State) + because(f.Task.DisplayName)
 	case perdure.TaskUpdated:
 		return f.Task.Tool + " " + string(f.Task.State) +
-			because(strings.TrimSpace(f.Task.StateDetail+" "+cmp.Or(f.Task.Summary, f.Task.Narration)))
+			because(strings.TrimSpace(detailOf(f.Task)+" "+cmp.Or(f.Task.Summary, f.Task.Narration)))
 	case perdure.TaskReattached:
 		return fmt.Sprintf("%s, attempt %d", takeoverSentence(f.How), f.Attempt)
 	case perdure.TaskResolved:
@@ -311,7 +326,7 @@ func takeoverSentence(how perdure.TakeOver) string {
 func receiptSentence(r perdure.CancelReceipt) string {
 	switch {
 	case r.RequestedAt.IsZero():
-		return "no cancel requested"
+		return "already finished; nothing to cancel"
 	case r.DidNotStop:
 		return "requested and signalled, but it did not stop"
 	case !r.DeadAt.IsZero():

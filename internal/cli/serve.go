@@ -115,7 +115,7 @@ func (c *serveCommand) Run(ctx context.Context, a *app) error {
 	})
 	switch {
 	case errors.Is(context.Cause(ctx), errInterrupted) && (err == nil || errors.Is(err, context.Canceled)):
-		a.message("stopped; the next start continues unfinished work")
+		a.message("stopped; unfinished work resumes at the next start")
 		return exit(exitOK)
 	case err != nil:
 		return addressError(a.openError(ctx,

@@ -68,7 +68,7 @@ func (a lifetime) listen() (stop func()) {
 			case !end:
 			case a.stopping.Swap(true):
 				a.abandon(exitReason{code: exitInterrupted,
-					message: "exited at once; the next start continues unfinished work"})
+					message: "exited at once; unfinished work resumes at the next start"})
 			default:
 				taken = nil // the result of the handler no longer matters
 				unbind = a.runWithin(exitReason{code: int(a.stopCode.Load())})

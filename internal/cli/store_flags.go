@@ -54,6 +54,14 @@ func withoutPassword(text, variable string) string {
 	return quote(text)
 }
 
+// urlWithoutPassword returns a text that should be a URL, for a message.
+func urlWithoutPassword(text string) string {
+	if u, err := url.Parse(text); err == nil {
+		return u.Redacted()
+	}
+	return "the value of --server or PERDURE_SERVER"
+}
+
 // checkStoreFlags refuses --database and --server with an empty value, as from an unset shell
 // variable: the command would silently use another store.
 func (a storeChoice) checkStoreFlags() error {
@@ -63,5 +71,10 @@ func (a storeChoice) checkStoreFlags() error {
 	case a.typed["server"] && a.flags.Server == "":
 		return usageError("--server is empty", "set PERDURE_SERVER to the URL of the server")
 	}
-	return nil
+	for _, scheme := range []string{"http://", "https://", "unix:///"} {
+		if a.flags.Server == "" || strings.HasPrefix(a.flags.Server, scheme) && len(a.flags.Server) > len(scheme) {
+			return nil
+		}
+	}
+	return usageError("not a server URL: "+urlWithoutPassword(a.flags.Server), "use http://HOST:PORT or unix:///PATH")
 }

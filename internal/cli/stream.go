@@ -28,7 +28,7 @@ type display interface {
 	event(e perdure.Event, s *perdure.Session) error
 	// following shows a frame, which is never stored.
 	live(f engine.Frame) error
-	// working shows the progress of the live tasks.
+	// working shows the progress of the live tasks. It is called every progressInterval.
 	working(tasks []perdure.Task)
 }
 
@@ -202,12 +202,12 @@ func (s *stream) readProgress(ctx context.Context) {
 		s.mu.Lock()
 		open := len(s.fold.OpenTasks())
 		s.mu.Unlock()
-		if open == 0 {
-			continue
-		}
-		all, err := s.eng.Tasks().List(ctx, s.id)
-		if err != nil {
-			continue // the engine reports a failing store itself
+		var all []perdure.Task
+		if open > 0 {
+			var err error
+			if all, err = s.eng.Tasks().List(ctx, s.id); err != nil {
+				continue // the engine reports a failing store itself
+			}
 		}
 		s.mu.Lock()
 		s.show.working(all)
@@ -427,11 +427,16 @@ func (t *runTally) add(e perdure.Event) {
 	}
 }
 
-// cost returns the last line of a run. money is its cost, or "unknown".
-func (t *runTally) cost(money string) string {
+// cost returns the last line of a run. spent is its cost, or "unknown"; work is the time in models
+// and tools as in cost report, or 0 where it is not known.
+func (t *runTally) cost(spent string, work time.Duration) string {
+	took := span(t.last.Sub(t.first))
+	if work > 0 {
+		took += " (" + span(work) + " in models and tools)"
+	}
 	return fmt.Sprintf("%s · %s · %d tokens in, %d out · %s · cost %s",
 		count(t.models, "model call"), count(t.calls, "tool call"), t.usage.InputTokens, t.usage.OutputTokens,
-		span(t.last.Sub(t.first)), money)
+		took, spent)
 }
 
 // interruptError returns the error of a run that a pause stopped. If the pause also ended its turn,

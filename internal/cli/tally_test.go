@@ -58,8 +58,12 @@ func TestC09Tally(t *testing.T) {
 		}
 
 		const want = "2 model calls · 2 tool calls · 30 tokens in, 5 out · 4.0 s · cost unknown"
-		if got := sum.cost("unknown"); got != want {
+		if got := sum.cost("unknown", 0); got != want {
 			t.Errorf("got %q, want %q", got, want)
+		}
+		const timed = "2 model calls · 2 tool calls · 30 tokens in, 5 out · 4.0 s (2.5 s in models and tools) · cost 1 USD"
+		if got := sum.cost("1 USD", 2500*time.Millisecond); got != timed {
+			t.Errorf("got %q, want %q", got, timed)
 		}
 	})
 }

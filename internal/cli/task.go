@@ -140,7 +140,7 @@ func (a taskText) printTask(t perdure.Task, now clock) {
 		field{"title", cell{text: t.DisplayName}},
 		field{"state", cell{string(t.State), c}},
 		field{"narration", cell{text: t.Narration}},
-		field{"detail", cell{text: t.StateDetail}},
+		field{"detail", cell{text: detailOf(t)}},
 		field{"error", cell{taskError(t), red}},
 		field{"what to do", cell{text: a.todo(t)}},
 		field{"tool", cell{text: t.Tool + " (" + string(t.Class) + ")"}},
@@ -187,6 +187,15 @@ func (a taskText) resolveLine(id perdure.TaskID) string {
 // turn has continued without it.
 func (a taskText) resolveCallLine(key perdure.CallKey) string {
 	return program + " task resolve " + a.storeFlags() + quote(key.String()) + " --happened | --did-not-happen"
+}
+
+// detailOf returns what a task says about its state. A running task that has said nothing is
+// running: the detail of its start tells less than its state.
+func detailOf(t perdure.Task) string {
+	if t.State == perdure.TaskRunning && t.StateDetail == "Starting" {
+		return ""
+	}
+	return t.StateDetail
 }
 
 func taskError(t perdure.Task) string {

@@ -87,6 +87,7 @@ func (c *taskCancel) one(ctx context.Context, a *app) error {
 			return err
 		}
 		a.message("cancel of %s recorded", t.ID)
+		defer a.noteWait("the end of " + string(t.ID))()
 		err = turnIsRunning(ctx, eng, func(ctx context.Context) (err error) {
 			t, err = awaitEnd(ctx, eng.Tasks(), t.ID)
 			return err
@@ -122,6 +123,7 @@ func (c *taskCancel) all(ctx context.Context, a *app) error {
 			return err
 		}
 		a.message("cancel of %s recorded", count(n, "task"))
+		defer a.noteWait("the end of " + count(n, "task"))()
 		err = turnIsRunning(ctx, eng, func(ctx context.Context) error { return awaitEnds(ctx, eng.Tasks(), live) })
 		if err != nil {
 			return err

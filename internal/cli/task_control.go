@@ -33,9 +33,9 @@ func (a *app) argument(typed string) (string, error) {
 	text, err := io.ReadAll(io.LimitReader(file, maxInput+1))
 	switch {
 	case err != nil:
-		return "", usageError("cannot read the file after @: "+err.Error(), "")
+		return "", usageError("cannot read the file after @: "+err.Error(), "name a file that this user can read, or use - to read stdin")
 	case len(text) > maxInput:
-		return "", usageError(fmt.Sprintf("%s is larger than %d bytes", path, maxInput), "")
+		return "", usageError(fmt.Sprintf("%s is larger than %d bytes", path, maxInput), "put it into the files of the session with "+program+" file put, and send its path")
 	}
 	return string(text), nil
 }

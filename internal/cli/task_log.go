@@ -37,7 +37,7 @@ func (c *taskLog) Run(ctx context.Context, a *app) error {
 	tail := -1 // all
 	if c.Tail != nil {
 		if tail = *c.Tail; tail < 0 {
-			return usageError("--tail needs a number of lines, 0 or more", "")
+			return usageError("--tail needs a number of lines, 0 or more", "for instance --tail 100")
 		}
 	}
 	only, err := c.filter(time.Now())

@@ -180,7 +180,7 @@ type taskView struct{ id, tool, state, far, what string }
 // view formats a task.
 func (w *watcher) view(t perdure.Task, now time.Time) taskView {
 	sign, c := stateMark(t.State)
-	what := cmp.Or(t.Narration, t.StateDetail)
+	what := cmp.Or(t.Narration, detailOf(t))
 	if t.State == perdure.TaskAwaitingInput && t.InputRequest != nil {
 		what = t.InputRequest.Prompt
 	}

@@ -128,7 +128,9 @@ func (c *toolCall) Run(ctx context.Context, a *app, noun *toolCommand) error {
 		if _, err := a.toolNamed(ctx, eng.Tools(), c.Name); err != nil {
 			return err
 		}
+		called := a.noteWait("the tool " + c.Name)
 		result, err := eng.Tools().Call(ctx, c.Name, args)
+		called()
 		if err != nil {
 			return err
 		}
@@ -162,7 +164,7 @@ func (a *app) readInput() (string, error) {
 		return "", fmt.Errorf("read stdin: %w", err)
 	}
 	if len(text) > maxInput {
-		return "", usageError(fmt.Sprintf("the input is larger than %d bytes", maxInput), "")
+		return "", usageError(fmt.Sprintf("the input is larger than %d bytes", maxInput), "put it into the files of a session with "+program+" file put, and name its path")
 	}
 	return string(text), nil
 }

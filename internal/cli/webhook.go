@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -56,7 +57,7 @@ func (c *webhookCreate) Run(ctx context.Context, a *app) error {
 		}
 		made, err := eng.Webhooks().Create(ctx, w)
 		if err != nil {
-			return err
+			return webhookText{a}.refusal(err)
 		}
 		a.message("created %s; save its secret now, it is not shown again (webhook change --rotate creates a new one). Test it with: %s webhook test %s%s", made.ID, program, a.storeFlags(), made.ID)
 		return c.show(ctx, a, outputObject{string(made.ID), made,
@@ -64,6 +65,22 @@ func (c *webhookCreate) Run(ctx context.Context, a *app) error {
 				a.fields(append(webhookText{a}.webhookFields(made.Webhook), field{"secret", cell{text: made.Secret}})...)
 			}})
 	})
+}
+
+// refusedHost is how a guard says that an address is not public, and what an operator can list.
+var refusedHost = regexp.MustCompile(`^(.*?)\. If this is intended, an operator can list (\S+) for this purpose`)
+
+// refusal adds to the error of an address that is not public how to allow it for webhooks.
+func (a webhookText) refusal(err error) error {
+	found := refusedHost.FindStringSubmatch(err.Error())
+	if found == nil {
+		return err
+	}
+	todo := program + " egress allow " + a.storeFlags() + "--webhook " + quote(found[2]) + "  allows it for webhooks"
+	if a.flags.Server != "" {
+		todo = "on the machine of the server, with its data directory: " + program + " egress allow --webhook " + quote(found[2])
+	}
+	return &userError{err: err, message: found[1], hint: todo}
 }
 
 type webhookList struct{ listFlags }
@@ -185,7 +202,7 @@ func (c *webhookChange) Run(ctx context.Context, a *app) error {
 			}
 		}
 		if err != nil {
-			return err
+			return webhookText{a}.refusal(err)
 		}
 		all := webhookText{a}.webhookFields(made.Webhook)
 		if made.Secret != "" {
@@ -213,6 +230,7 @@ func (c *webhookTest) Run(ctx context.Context, a *app) error {
 		}
 		var d webhook.Delivery
 		err := turnIsRunning(ctx, eng, func(ctx context.Context) (err error) {
+			defer a.noteWait("the receiver")()
 			d, err = eng.Webhooks().Test(ctx, w.ID)
 			if err == nil {
 				d, err = testResult(ctx, eng, d)

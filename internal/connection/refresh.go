@@ -63,7 +63,7 @@ func (c *Connections) Token(ctx context.Context, row store.Connection) (string, 
 		if account := accountOf(row); account.HasExpired(now) {
 			why := d.Expired
 			if why == "" {
-				why = "its time is over"
+				why = "it has expired"
 			}
 			return "", notConnected(row.Provider, why)
 		}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/perdure/perdure"
@@ -86,17 +87,42 @@ func inspect(ctx context.Context, db *sql.DB, dialect sqlstore.Dialect, dir stri
 	case err != nil:
 		return false, fmt.Errorf("open database: %w", dialect.Explain(err))
 	case tables > 0 && id != applicationID, tables == 0 && id != 0 && id != applicationID:
-		return false, fmt.Errorf("%w: %s/%s is a database of another program: it was not changed; move it away, or "+
-			"use --data with another directory",
-			perdure.Storage, dir, databaseName)
+		return false, &NotDatabaseError{Path: filepath.Join(dir, databaseName), foreign: true}
 	}
 	return tables == 0, nil
 }
 
+// NotDatabaseError reports that the file of the database is no database of Perdure. It was not
+// changed. It is a Storage error.
+type NotDatabaseError struct {
+	Path string
+
+	foreign bool  // it is a database of another program
+	err     error // what SQLite says; nil: it can read the file
+}
+
+// Error says what the file is.
+func (e *NotDatabaseError) Error() string {
+	if e.foreign {
+		return fmt.Sprintf("%s: %s is a database of another program: it was not changed", perdure.Storage, e.Path)
+	}
+	return fmt.Sprintf("%s: %s is not a database, or is damaged: it was not changed: %v", perdure.Storage, e.Path, e.err)
+}
+
+// Unwrap returns perdure.Storage, and what SQLite says.
+func (e *NotDatabaseError) Unwrap() []error {
+	if e.err == nil {
+		return []error{perdure.Storage}
+	}
+	return []error{perdure.Storage, e.err}
+}
+
+// NotDatabase returns the file, so that a command can suggest to move it.
+func (e *NotDatabaseError) NotDatabase() string { return e.Path }
+
 // damagedError is the error of a file that SQLite cannot read, before anything was written.
 func damagedError(dir string, err error) error {
-	return fmt.Errorf("%w: %s/%s is not a database, or is damaged: it was not changed; move it away, or use "+
-		"--data with another directory: %w", perdure.Storage, dir, databaseName, err)
+	return &NotDatabaseError{Path: filepath.Join(dir, databaseName), err: err}
 }
 
 // isBehind reports whether the schema is older than the one this program knows. A newer schema is a

@@ -69,7 +69,7 @@ func messagesOf(text []byte) (all []message, noise error) {
 	case len(all) > 0:
 		return all, nil
 	case noise == nil:
-		noise = fmt.Errorf("%w message: it is none of JSON-RPC 2.0", perdure.Invalid)
+		noise = fmt.Errorf("%w message: it is not a JSON-RPC 2.0 message", perdure.Invalid)
 	}
 	return nil, noise
 }

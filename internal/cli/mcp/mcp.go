@@ -5,10 +5,14 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/url"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -56,10 +60,11 @@ type ProxyOptions struct {
 
 // Operations holds the functions that the commands must not import.
 type Operations struct {
-	Serve func(context.Context, ServeOptions) error
-	Proxy func(context.Context, ProxyOptions) error
-	Keep  func(context.Context, KeepOptions) error
-	Test  func(context.Context, TestOptions) (TestResult, error)
+	Program string // path of this program; empty: unknown
+	Serve   func(context.Context, ServeOptions) error
+	Proxy   func(context.Context, ProxyOptions) error
+	Keep    func(context.Context, KeepOptions) error
+	Test    func(context.Context, TestOptions) (TestResult, error)
 }
 
 // TestOptions says which MCP server to test.
@@ -153,7 +158,7 @@ func (c *Serve) Run(ctx context.Context, d Console) error {
 
 // Proxy runs between a client and a server.
 type Proxy struct {
-	Name       string            `help:"Name under which calls are stored; only one proxy at a time can use it. Default: the name of the command." placeholder:"NAME"`
+	Name       string            `help:"Name under which calls are stored. Proxies with one name share a server; their command lines must be the same. Default: the name of the command, with a digest of its arguments." placeholder:"NAME"`
 	Class      map[string]string `help:"Effect class of a tool, for crash recovery: pure, idempotent or at_most_once (default)." placeholder:"TOOL=CLASS"`
 	SoftBudget time.Duration     `help:"How long a client without task support waits for a call, at most 50s." placeholder:"DURATION" default:"50s"`
 	URL        string            `help:"URL of the server, instead of a command." placeholder:"URL"`
@@ -246,22 +251,35 @@ func withoutSeparator(text string) string {
 
 // Config prints a configuration snippet.
 type Config struct {
-	Client string   `arg:"" enum:"claude,cursor,vscode,generic" default:"generic" help:"MCP client: claude, cursor, vscode or generic."`
-	Tool   []string `help:"Tools to offer, as for mcp serve." placeholder:"NAME" default:"*"`
+	Client  string   `arg:"" enum:"claude,cursor,vscode,generic" default:"generic" help:"MCP client: claude, cursor, vscode or generic."`
+	Tool    []string `help:"Tools to offer, as for mcp serve. Default: all that need no capability." placeholder:"NAME"`
+	URL     string   `help:"Put the proxy before the server with this URL." placeholder:"URL"`
+	Command []string `arg:"" optional:"" passthrough:"" help:"Put the proxy before the server with this command and these arguments, after --."`
 }
 
 // Run prints the snippet.
 func (c *Config) Run(_ context.Context, d Console) error {
-	dir := d.Folder()
-	args := []string{"mcp", "serve", "--data", dir}
-	for _, name := range c.Tool {
-		args = append(args, "--tool", name)
+	if len(c.Command) > 0 && c.Command[0] == "--" {
+		c.Command = c.Command[1:]
 	}
+	if c.URL != "" && len(c.Command) > 0 {
+		return fmt.Errorf("%w call: give either a command after -- or --url", perdure.Invalid)
+	}
+	proxies := c.URL != "" || len(c.Command) > 0
+	if proxies && len(c.Tool) > 0 {
+		return fmt.Errorf("%w call: --tool is for the tools of perdure, and a proxy offers all tools of its server: remove --tool", perdure.Invalid)
+	}
+	dir := d.Folder()
+	if dir == "" {
+		return fmt.Errorf("%w call: there is no default data directory: set one with --data or PERDURE_DATA", perdure.Invalid)
+	}
+	name, args := c.entry(dir)
 	key := "mcpServers"
 	if c.Client == "vscode" {
 		key = "servers"
 	}
-	block := map[string]any{key: map[string]any{"perdure": map[string]any{"command": "perdure", "args": args}}}
+	program := cmp.Or(d.MCP().Program, "perdure")
+	block := map[string]any{key: map[string]any{name: map[string]any{"command": program, "args": args}}}
 	text, err := json.MarshalIndent(block, "", "  ")
 	if err != nil {
 		return err
@@ -272,8 +290,41 @@ func (c *Config) Run(_ context.Context, d Console) error {
 		d.Say("add this to %s:", where)
 	}
 	_, out := d.Streams()
-	_, err = fmt.Fprintln(out, string(text))
+	if _, err = fmt.Fprintln(out, string(text)); err == nil && !proxies {
+		d.Say("to make the calls of another MCP server durable: perdure mcp config %s -- COMMAND", c.Client)
+	}
 	return err
+}
+
+// entry returns the name of the server in the snippet, and the arguments. A client starts commands
+// in any folder and with a short PATH, so that paths are absolute.
+func (c *Config) entry(dir string) (name string, args []string) {
+	switch {
+	case c.URL != "":
+		name = "perdure-proxy"
+		if u, err := url.Parse(c.URL); err == nil && u.Hostname() != "" {
+			name = u.Hostname()
+		}
+		return name, []string{"mcp", "proxy", "--data", dir, "--url", c.URL}
+	case len(c.Command) > 0:
+		command := c.Command[0]
+		if found, err := exec.LookPath(command); err == nil {
+			command = found
+		}
+		if found, err := filepath.Abs(command); err == nil && strings.ContainsRune(command, filepath.Separator) {
+			command = found
+		}
+		args = append([]string{"mcp", "proxy", "--data", dir, "--", command}, c.Command[1:]...)
+		return filepath.Base(c.Command[0]), args
+	}
+	args = []string{"mcp", "serve", "--data", dir}
+	for _, tool := range c.Tool {
+		args = append(args, "--tool", tool)
+	}
+	if len(c.Tool) == 0 {
+		args = append(args, "--tool", "*")
+	}
+	return "perdure", args
 }
 
 // Keep keeps a server alive.

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -75,7 +76,7 @@ func (w Client) Do(ctx context.Context, r Request) (*http.Response, error) {
 		case errors.Is(err, perdure.Invalid): // a retry would be refused again
 			return nil, err
 		case time.Since(began)+next > retryTime:
-			return nil, fmt.Errorf("%w: no response from the server: %w", perdure.Unavailable, cause(err))
+			return nil, unanswered(w.Base, cause(err))
 		}
 		timer := time.NewTimer(next)
 		select {
@@ -94,6 +95,14 @@ func cause(err error) error {
 		return outer.Err
 	}
 	return err
+}
+
+// unanswered returns the error of a request without a response. It is Unavailable.
+func unanswered(base string, err error) error {
+	if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" {
+		return fmt.Errorf("%w: cannot connect to %s: %w", perdure.Unavailable, base, dial.Err)
+	}
+	return fmt.Errorf("%w: no response from the server: %w", perdure.Unavailable, err)
 }
 
 func (w Client) newRequest(ctx context.Context, r Request) (*http.Request, error) {
