@@ -141,8 +141,9 @@ func (h *oneHandle) Stored(context.Context, tool.Call) (mcptool.Handle, bool, er
 
 func (h *oneHandle) Forget(context.Context, tool.Call) error { h.forgotten = true; return nil }
 
-// TestPaymentToolSurvivesACrash: a paid call that its server turned into a task is found again after
-// a crash and cleaned up in the end, as one without a price is. It cannot be sent again unpaid.
+// TestPaymentToolSurvivesACrash: a paid call that its server turned into a task is found again
+// after a crash and cleaned up in the end, as one without a price is. It cannot be sent again
+// unpaid.
 func TestPaymentToolSurvivesACrash(t *testing.T) {
 	t.Parallel()
 	s := newPaidShop(t)

@@ -27,7 +27,8 @@ const approverTime = 10 * time.Second
 const maxDecisionBytes = 64 << 10
 
 // Approver is an authority outside of this program that must allow each payment. It is asked after
-// the policy, the caps and the approval of a person, and before anything is recorded or paid. It must be safe for concurrent use.
+// the policy, the caps and the approval of a person, and before anything is recorded or paid. It
+// must be safe for concurrent use.
 type Approver interface {
 	// Approve returns nil if the payment may be made. The error is a *[Denial] when the approver
 	// refuses. After any other error the payment is not made either.

@@ -25,8 +25,8 @@ func (a *asked) Approve(_ context.Context, q payment.Question) error {
 	return nil
 }
 
-// TestApproverIsAskedLast: the approver is asked about payments that can be made, for the org of the
-// session, and not about those that a cap, a missing approval or an earlier payment refuses.
+// TestApproverIsAskedLast: the approver is asked about payments that can be made, for the org of
+// the session, and not about those that a cap, a missing approval or an earlier payment refuses.
 func TestApproverIsAskedLast(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(w *world) {
