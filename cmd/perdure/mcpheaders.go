@@ -99,8 +99,15 @@ type sessionHeaders struct {
 	at      time.Time
 }
 
-// open opens the values for a call. It implements mcptool.ServerConfig.BeforeCall.
-func (h *headerSecrets) open(ctx context.Context, env tool.Env) error {
+// open opens the values for a call. It implements mcptool.ServerConfig.BeforeCall. If one of them
+// cannot be opened, for instance because the connection was deleted, those of earlier calls of the
+// session are forgotten.
+func (h *headerSecrets) open(ctx context.Context, env tool.Env) (err error) {
+	defer func() {
+		if err != nil {
+			h.forget(env.Call.Session)
+		}
+	}()
 	refs := h.of.secretRefs()
 	if len(refs) == 0 {
 		return nil
@@ -135,6 +142,13 @@ func (h *headerSecrets) open(ctx context.Context, env tool.Env) error {
 	}
 	h.sessions[env.Call.Session] = sessionHeaders{opened, now}
 	return nil
+}
+
+// forget removes the values of a session.
+func (h *headerSecrets) forget(id perdure.SessionID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.sessions, id)
 }
 
 // valuesOf returns the values of a session.

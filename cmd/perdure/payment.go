@@ -14,6 +14,7 @@ import (
 	"github.com/perdure/perdure/internal/cli"
 	"github.com/perdure/perdure/internal/redact"
 	"github.com/perdure/perdure/tool"
+	"github.com/perdure/perdure/tool/mcptool"
 )
 
 // paymentsFile is the file of a data directory that says what tools may pay, and from which wallet.
@@ -126,16 +127,22 @@ type toolPrice struct {
 }
 
 // paidTool is an MCP tool whose calls are paid before they are made. The model sees neither the
-// price nor the wallet. Its calls are at_most_once, and they are no background runs.
+// price nor the wallet. Its calls are at_most_once, and they are no background runs. It has no
+// Reattach, which could send a call that is not paid.
 type paidTool struct {
-	tool.Tool
+	remote    *mcptool.Remote
 	price     tool.Amount
 	host      string
 	operation string
 }
 
+var (
+	_ tool.Adoptable = paidTool{}
+	_ tool.Cleaner   = paidTool{}
+)
+
 // newPaidTool returns a tool with a price. Invalid: what is wrong with the price.
-func newPaidTool(t tool.Tool, name string, p toolPrice) (tool.Tool, error) {
+func newPaidTool(t *mcptool.Remote, name string, p toolPrice) (tool.Tool, error) {
 	amount, err := tool.ParseAmount(p.Amount, p.Currency)
 	if err != nil {
 		return nil, fmt.Errorf("price of %s: %w", name, err)
@@ -146,18 +153,19 @@ func newPaidTool(t tool.Tool, name string, p toolPrice) (tool.Tool, error) {
 	if p.Operation == "" {
 		p.Operation = name
 	}
-	return paidTool{Tool: t, price: amount, host: p.Host, operation: p.Operation}, nil
+	return paidTool{remote: t, price: amount, host: p.Host, operation: p.Operation}, nil
 }
 
 // Spec returns the specification of the tool, which says that it pays.
 func (t paidTool) Spec() tool.Spec {
-	spec, yes, no := t.Tool.Spec(), true, false
+	spec, yes, no := t.remote.Spec(), true, false
 	spec.Class, spec.NeedsEnv = perdure.AtMostOnce, true
 	spec.Hints.Payment, spec.Hints.SupportsBackground, spec.Hints.Idempotent, spec.Hints.ReadOnly = &yes, &no, &no, &no
 	return spec
 }
 
-// Run pays, and then makes the call.
+// Run pays once the call can be made, and then makes the call. A payment that an earlier execution
+// of the same call made counts for this one.
 func (t paidTool) Run(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
 	if env.Payments == nil {
 		return refused(tool.Missing("Payment authority", "A call of "+call.Tool+" is paid, and this server has no wallet for it."))
@@ -166,13 +174,49 @@ func (t paidTool) Run(ctx context.Context, call tool.Call, env tool.Env) tool.Re
 	if err != nil {
 		return tool.Internal(err)
 	}
-	receipt, err := env.Payments.Pay(ctx, tool.PaymentRequest{Host: t.host, Operation: t.operation, Amount: t.price, Parameters: what})
-	if err != nil {
-		return tool.Failf("The call was not made, because it was not paid: %s", err)
-	}
-	result := t.Tool.Run(ctx, call, env)
-	if result.Kind == tool.KindToolError {
-		result.Text += fmt.Sprintf("\n(This call was paid with %s.)", receipt.ID)
+	paid := ""
+	result := t.remote.RunAfter(ctx, call, env, func() (tool.Result, bool) {
+		receipt, err := env.Payments.Pay(ctx, tool.PaymentRequest{Host: t.host, Operation: t.operation, Amount: t.price, Parameters: what})
+		if earlier := (*tool.PaymentError)(nil); errors.As(err, &earlier) && earlier.Receipt != nil {
+			receipt, err = *earlier.Receipt, nil
+		}
+		if err != nil {
+			return tool.Failf("The call was not made, because it was not paid: %s", err), false
+		}
+		paid = receipt.ID
+		return tool.Result{}, true
+	})
+	if paid != "" {
+		result = notePayment(result, "This call was paid with "+paid+".")
 	}
 	return result
 }
+
+// notePayment adds to an error that the call was paid.
+func notePayment(r tool.Result, note string) tool.Result {
+	if r.Kind == tool.KindToolError {
+		r.Text += "\n(" + note + ")"
+	}
+	return r
+}
+
+// Prepare implements tool.Adoptable.
+func (t paidTool) Prepare(ctx context.Context, call tool.Call) error {
+	return t.remote.Prepare(ctx, call)
+}
+
+// Inspect implements tool.Adoptable: a call that its server turned into a task was paid before.
+func (t paidTool) Inspect(ctx context.Context, call tool.Call) (perdure.ExecutionRemains, error) {
+	return t.remote.Inspect(ctx, call)
+}
+
+// Adopt implements tool.Adoptable.
+func (t paidTool) Adopt(ctx context.Context, call tool.Call, env tool.Env, sink tool.Sink) tool.Result {
+	return notePayment(t.remote.Adopt(ctx, call, env, sink), "This call was paid before it was made.")
+}
+
+// Stop implements tool.Adoptable.
+func (t paidTool) Stop(ctx context.Context, call tool.Call) error { return t.remote.Stop(ctx, call) }
+
+// Clean implements tool.Cleaner.
+func (t paidTool) Clean(ctx context.Context, call tool.Call) error { return t.remote.Clean(ctx, call) }

@@ -37,7 +37,7 @@ func (a databaseHandlers) register() {
 		id: "query-database", path: "/v1/sessions/{id}/databases/{name}/query", policy: reads, summary: "Run one statement that only reads", errors: append(missing, http.StatusTooManyRequests),
 	}, body[newQuery]{example: newQuery{SQL: "SELECT 1 AS one"}}, a.queryDatabase)
 	read(a.API, operation{
-		id: "dump-database", path: "/v1/sessions/{id}/databases/{name}/dump", policy: reads, summary: "Write a database as SQL text that creates it again", errors: missing,
+		id: "dump-database", path: "/v1/sessions/{id}/databases/{name}/dump", policy: reads, summary: "Write a database as SQL text that creates it again", errors: append(missing, http.StatusTooManyRequests),
 		forms: map[string]*huma.MediaType{formSQL: {Schema: &huma.Schema{Type: huma.TypeString}}},
 	}, a.dumpDatabase)
 }

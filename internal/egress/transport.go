@@ -108,7 +108,9 @@ func (d *purposeTransport) send(req *http.Request, layers ...layer) (*http.Respo
 	hop.GetBody = nil
 	// Adds nothing without a span.
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(hop.Header))
-	err = InsertSecrets(hop, d.secrets)
+	if err = InsertSecrets(hop, d.secrets); err == nil {
+		err = d.checkInserted(hop.URL, u, layers)
+	}
 	if err == nil {
 		err = d.sign(ctx, hop)
 	}
@@ -153,6 +155,25 @@ func (d *purposeTransport) allowedURL(raw string, layers []layer) (*url.URL, err
 			"port %s belongs to a protocol other than HTTP, and is refused. If this is intended, an operator can list %s for this purpose", port, net.JoinHostPort(u.Hostname(), port))}
 	}
 	return u, nil
+}
+
+// checkInserted checks a URL again after secrets were inserted into it: the lists are about what is
+// sent. written is the URL with the references. No error shows the URL that would be sent, or which
+// pattern it matches, because that would show a part of a secret.
+func (d *purposeTransport) checkInserted(sent, written *url.URL, layers []layer) error {
+	if sent.String() == written.String() {
+		return nil
+	}
+	allowed, err := d.allowedURL(sent.String(), layers)
+	if denial := (*perdure.EgressError)(nil); errors.As(err, &denial) && denial.Code == perdure.EgressDenied {
+		return &perdure.EgressError{Code: perdure.EgressDenied, Host: written.Hostname(), Rule: denial.Rule, Layer: denial.Layer, Text: fmt.Sprintf(
+			"with the value of the secret in it, the URL is not allowed by the %s's list: use another URL, or send the secret in a header", denial.Layer)}
+	}
+	if err != nil || allowed.String() != sent.String() {
+		return &perdure.EgressError{Code: perdure.EgressDenied, Host: written.Hostname(), Rule: perdure.RuleSecret, Layer: perdure.LayerGuard,
+			Text: "the value of the secret changes which path the URL has, for instance because it is a dot segment: send the secret in a header or in the query"}
+	}
+	return nil
 }
 
 // Check says why a request for a URL would be denied as far as that can be known without a lookup:

@@ -27,7 +27,8 @@ const approverTime = 10 * time.Second
 const maxDecisionBytes = 64 << 10
 
 // Approver is an authority outside of this program that must allow each payment. It is asked after
-// the policy and before anything is recorded or paid. It must be safe for concurrent use.
+// the policy, the caps and the approval of a person, and before anything is recorded or paid. It
+// must be safe for concurrent use.
 type Approver interface {
 	// Approve returns nil if the payment may be made. The error is a *[Denial] when the approver
 	// refuses. After any other error the payment is not made either.
@@ -54,11 +55,8 @@ type Denial struct{ Reason string }
 // Error returns the reason.
 func (d *Denial) Error() string { return "denied: " + d.Reason }
 
-// approve asks the approver, if there is one. No answer is a no.
+// approve asks the approver. No answer is a no.
 func (p callPayments) approve(ctx context.Context, attempt store.Payment, o tool.PaymentRequest) error {
-	if p.a.cfg.Approver == nil {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, approverTime)
 	defer cancel()
 	err := p.a.cfg.Approver.Approve(ctx, Question{

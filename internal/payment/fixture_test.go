@@ -113,6 +113,7 @@ type world struct {
 	bank    *bank
 	session perdure.SessionID
 	policy  payment.Policy
+	asks    payment.Approver // nil: nobody is asked
 	wait    time.Duration
 	record  time.Duration
 }
@@ -197,7 +198,7 @@ func (w *world) authority(st store.Store) *payment.Authority {
 	w.Cleanup(wallet.Close)
 	yes := true
 	a, err := payment.New(payment.Config{
-		Store: st, Wallet: wallet, Policy: w.policy, Wait: w.wait, Record: w.record,
+		Store: st, Wallet: wallet, Policy: w.policy, Wait: w.wait, Record: w.record, Org: "own", Approver: w.asks,
 		Spec: func(name string) (tool.Spec, bool) {
 			spec := tool.Spec{Name: name, Class: perdure.AtMostOnce, Hints: tool.Hints{CapabilityID: "search"}}
 			if name == "buy" {

@@ -1,8 +1,8 @@
 // Package payment is the authority through which tools pay: a policy, a row for every attempt, and
 // a wallet that moves the money.
 //
-//	order ── policy ── approver ── replay, caps, approval, attempt: one transaction ── wallet ── outcome
-//	          PA1     if there is one   PA1, PA2: in flight from here on             paid, refused, or unknown
+//	order ── policy ── replay, caps, approval ── approver ── the same again, attempt: one transaction ── wallet ── outcome
+//	          PA1     only if there is an approver          PA1, PA2: in flight from here on          paid, refused, or unknown
 //
 // It may import the root, store, tool and internal/egress.
 //
@@ -112,7 +112,7 @@ func (p callPayments) Pay(ctx context.Context, o tool.PaymentRequest) (tool.Paym
 		p.a.cfg.Log.Info("payment refused", "session", p.session, "call", p.call.ID, "tool", p.call.Tool, "reason", err)
 		return tool.PaymentReceipt{}, err
 	}
-	if err := p.approve(ctx, attempt, o); err != nil {
+	if err := p.ask(ctx, attempt, o); err != nil {
 		p.a.cfg.Log.Info("payment refused", "session", p.session, "call", p.call.ID, "tool", p.call.Tool, "reason", err)
 		return tool.PaymentReceipt{}, err
 	}
@@ -216,21 +216,48 @@ func isAnswer(err error) bool {
 	return errors.As(err, &refused) || errors.Is(err, perdure.Lost) || errors.Is(err, perdure.NotFound) || errors.Is(err, perdure.Invalid)
 }
 
+// ask asks the approver, if there is one, about a payment that can be made. The transaction of
+// reserve decides again, because other payments may be made meanwhile.
+func (p callPayments) ask(ctx context.Context, attempt store.Payment, o tool.PaymentRequest) error {
+	if p.a.cfg.Approver == nil {
+		return nil
+	}
+	err := p.a.cfg.Store.View(ctx, func(r store.Reader) (err error) {
+		if attempt.Turn, err = p.capTurn(r); err == nil {
+			attempt, err = p.admit(r, attempt, o)
+		}
+		return err
+	})
+	if err != nil && !isAnswer(err) {
+		err = fmt.Errorf("check a payment: %w; nothing was paid", err)
+	}
+	if err != nil {
+		return err
+	}
+	return p.approve(ctx, attempt, o)
+}
+
 // record checks replays, caps and approval, and adds the attempt.
 func (p callPayments) record(tx store.Tx, attempt store.Payment, o tool.PaymentRequest) (store.Payment, error) {
-	if _, err := tx.Sessions().Get(p.session); err != nil {
-		return attempt, err
-	}
-	row, err := p.ownCall(tx)
+	attempt, err := p.admit(tx.Reader(), attempt, o)
 	if err != nil {
 		return attempt, err
 	}
-	session, err := tx.Sessions().Get(p.session)
+	return tx.Payments().Add(attempt, p.a.cfg.Wait+p.a.cfg.Record)
+}
+
+// admit checks replays, caps and approval, and returns the attempt in the org of its session.
+func (p callPayments) admit(r store.Reader, attempt store.Payment, o tool.PaymentRequest) (store.Payment, error) {
+	session, err := r.Sessions().Get(p.session)
 	if err != nil {
 		return attempt, err
 	}
-	attempt.Org = cmp.Or(session.Org, attempt.Org)
-	last, err := tx.Payments().Get(attempt.Hash)
+	attempt.Org = cmp.Or(session.Org, p.a.cfg.Org)
+	row, err := p.ownCall(r)
+	if err != nil {
+		return attempt, err
+	}
+	last, err := r.Payments().Get(attempt.Hash)
 	if err != nil && !errors.Is(err, perdure.NotFound) {
 		return attempt, err
 	}
@@ -239,35 +266,35 @@ func (p callPayments) record(tx store.Tx, attempt store.Payment, o tool.PaymentR
 	}
 	attempt.Attempt = last.Attempt + 1
 	if p.a.rules.needsApproval(o) {
-		if attempt.ApprovedBy, err = p.approver(tx, row); err != nil {
+		if attempt.ApprovedBy, err = p.approver(r, row); err != nil {
 			return attempt, err
 		}
 	}
 	var s spent
 	scope := store.PaymentScope{Org: attempt.Org, Currency: attempt.Currency, Turn: attempt.Turn}
-	if s.turn, err = tx.Payments().Sum(scope); err != nil {
+	if s.turn, err = r.Payments().Sum(scope); err != nil {
 		return attempt, err
 	}
-	scope.Turn, scope.Since = "", tx.Now().Add(-day)
-	if s.day, err = tx.Payments().Sum(scope); err != nil {
+	scope.Turn, scope.Since = "", r.Now().Add(-day)
+	if s.day, err = r.Payments().Sum(scope); err != nil {
 		return attempt, err
 	}
 	if refused := p.a.rules.fits(o, s, attempt.ApprovedBy); refused != nil {
 		return attempt, refused
 	}
-	return tx.Payments().Add(attempt, p.a.cfg.Wait+p.a.cfg.Record)
+	return attempt, nil
 }
 
 // ownCall returns the call's row in the ledger. Lost: another execution, or another attempt of the
 // task, has taken over.
-func (p callPayments) ownCall(tx store.Tx) (perdure.Call, error) {
-	row, err := tx.Calls().Get(perdure.CallKey{Session: p.session, Call: p.call.ID})
+func (p callPayments) ownCall(r store.Reader) (perdure.Call, error) {
+	row, err := r.Calls().Get(perdure.CallKey{Session: p.session, Call: p.call.ID})
 	if err == nil && row.State != perdure.CallRunning {
 		err = fmt.Errorf("call %s: %w: it is %s", row.Key, perdure.Lost, row.State)
 	}
 	if err == nil && p.call.Task != "" {
 		var task perdure.Task
-		if task, err = tx.Tasks().Get(p.session, p.call.Task); err == nil && task.Attempt != p.call.Attempt {
+		if task, err = r.Tasks().Get(p.session, p.call.Task); err == nil && task.Attempt != p.call.Attempt {
 			err = fmt.Errorf("task %s, attempt %d: %w: attempt %d is running", task.ID, p.call.Attempt, perdure.Lost, task.Attempt)
 		}
 	}
@@ -276,12 +303,12 @@ func (p callPayments) ownCall(tx store.Tx) (perdure.Call, error) {
 
 // approver returns the person who approved this call with the arguments that it runs with; empty:
 // nobody did.
-func (p callPayments) approver(tx store.Tx, row perdure.Call) (string, error) {
+func (p callPayments) approver(r store.Reader, row perdure.Call) (string, error) {
 	filter := store.ApprovalFilter{Session: p.session, State: perdure.ApprovalApproved}
 	if row.Task == "" {
 		filter.Call = p.call.ID
 	}
-	found, err := tx.Approvals().List(filter)
+	found, err := r.Approvals().List(filter)
 	if err != nil {
 		return "", err
 	}

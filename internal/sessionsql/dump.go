@@ -26,12 +26,22 @@ const (
 	countSequence = `SELECT count(*) FROM sqlite_schema WHERE name = 'sqlite_sequence'`
 )
 
+// maxDumps bounds the dumps of all sessions at the same time. Each holds a copy of its database in
+// memory until w has taken all of it, which a slow client can delay.
+const maxDumps = 4
+
 // Dump writes a database as SQL text. It reads a copy in memory, so that no statement of the
-// session waits for w.
+// session waits for w. Limit: too many dumps are being written.
 func (p port) Dump(ctx context.Context, name string, w io.Writer) error {
 	name, err := nameOf(name)
 	if err != nil {
 		return err
+	}
+	select {
+	case p.store.dumps <- struct{}{}:
+		defer func() { <-p.store.dumps }()
+	default:
+		return limitError("%d other databases are being dumped, which is the limit. Try again when one of them has ended.", maxDumps)
 	}
 	content, err := p.copyOf(ctx, name)
 	if err != nil {

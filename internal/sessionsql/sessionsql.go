@@ -71,6 +71,7 @@ type Store struct {
 	root    *os.Root
 	driver  *driver.Driver
 	slots   chan struct{} // one slot for each running statement
+	dumps   chan struct{} // one slot for each running dump
 	rows    collectors
 	closing chan struct{} // closed by Close
 
@@ -108,7 +109,7 @@ func New(cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("%w: open the directory of the session databases: %w", perdure.Storage, err)
 	}
 	s := &Store{
-		cfg: cfg, root: root, slots: make(chan struct{}, cfg.MaxParallel), closing: make(chan struct{}),
+		cfg: cfg, root: root, slots: make(chan struct{}, cfg.MaxParallel), dumps: make(chan struct{}, maxDumps), closing: make(chan struct{}),
 		driver: &driver.Driver{}, sessions: map[perdure.SessionID]*session{}, open: map[*database]bool{},
 	}
 	if err := s.rows.register(s.driver); err != nil {

@@ -226,6 +226,7 @@ func (f *followedTask) untilEnd(ctx context.Context) tool.Result {
 			return f.ended(ctx, unknownOutcome(err))
 		case err != nil:
 			failures++
+			f.renewCredentials(ctx)
 			f.sink.Status("The MCP server is unavailable: " + err.Error())
 			continue
 		}
@@ -316,6 +317,15 @@ func sendRequest[R mcp.Result](ctx context.Context, f *followedTask, method stri
 	return mcp.CallCustomMethod[*taskParams, R](ctx, session, method, p)
 }
 
+// renewCredentials fetches the credentials of the session again after a request failed, because a
+// task may run for longer than they are valid. Without them the server refuses the next request,
+// which is reported. A task that only is to be stopped has no env to fetch them with.
+func (f *followedTask) renewCredentials(ctx context.Context) {
+	if f.env.Call.ID != "" {
+		_ = f.prepareCall(context.WithoutCancel(ctx), f.env)
+	}
+}
+
 func (f *followedTask) get(ctx context.Context) (*remoteTask, error) {
 	now, err := sendRequest[*remoteTask](ctx, f, methodGet, &taskParams{TaskID: f.handle.TaskID})
 	if err == nil && now.TaskID != f.handle.TaskID { // the server answered about another task
@@ -356,6 +366,7 @@ func (f *followedTask) cancel(ctx context.Context) error {
 		if err == nil || errors.As(err, &refused) && refused.Code == jsonrpc.CodeInvalidParams {
 			return nil
 		}
+		f.renewCredentials(ctx)
 		select {
 		case <-time.After(perdure.RetryDelay(failures, 0, f.call.Key) / 2):
 		case <-ctx.Done():

@@ -79,6 +79,13 @@ func (t *Remote) Definition() *mcp.Tool { return t.def }
 
 // Run calls the tool.
 func (t *Remote) Run(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
+	return t.RunAfter(ctx, call, env, func() (tool.Result, bool) { return tool.Result{}, true })
+}
+
+// RunAfter calls the tool after a step that must not be taken in vain, such as a payment: the call
+// has its credentials and a connection by then, and is sent next. If the step returns false, its
+// result is that of the call, which is not sent.
+func (t *Remote) RunAfter(ctx context.Context, call tool.Call, env tool.Env, step func() (tool.Result, bool)) tool.Result {
 	if err := t.prepareCall(ctx, env); err != nil {
 		r := tool.FromError(err)
 		r.Refused = r.IsError()
@@ -91,6 +98,9 @@ func (t *Remote) Run(ctx context.Context, call tool.Call, env tool.Env) tool.Res
 	session, _, err := client.connected(ctx)
 	if err != nil {
 		return notSent(ctx, err)
+	}
+	if result, ok := step(); !ok {
+		return result
 	}
 	return t.ask(ctx, callAttempt{client, session, call, env})
 }
