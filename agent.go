@@ -87,6 +87,32 @@ type AgentLimits struct {
 // maxBudgetedTools bounds the tools with a soft budget of their own.
 const maxBudgetedTools = 1_000
 
+// Check returns an Invalid error if a limit or a rule of the agent is wrong.
+func (a Agent) Check() error {
+	for _, of := range []struct {
+		name         string
+		limit, least int64
+	}{
+		{"max_context_tokens", int64(a.MaxContextTokens), 0}, {"max_iterations", int64(a.MaxIterations), 0},
+		{"seal_after", int64(a.SealAfter), 0}, {"max_parallel_calls", int64(a.MaxParallelCalls), 0},
+		{"max_continuations", int64(a.MaxContinuations), 0}, {"soft_budget_ms", a.SoftBudgetMS, -1},
+	} {
+		if of.limit < of.least {
+			return fmt.Errorf("%w %s: %d is negative: use a number from 1, or omit it for the default",
+				Invalid, of.name, of.limit)
+		}
+	}
+	if err := a.Limits.Check(); err != nil {
+		return err
+	}
+	for _, r := range a.Permissions {
+		if err := r.Check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Tighten returns the lower of each limit. It is associative, and the zero value changes nothing.
 // The result shares no memory with the arguments.
 func (l AgentLimits) Tighten(o AgentLimits) AgentLimits {

@@ -12,7 +12,7 @@ import (
 // The identifiers of rows, messages and steps. Each is a prefix and 32 lower-case hex digits; v7
 // means a time-ordered UUID. The zero value is invalid and never stored.
 type (
-	SessionID     string // session_…, v7
+	SessionID     string // session_…: v7, or v8 for a session with a key
 	TurnID        string // turn_…, v7, also the trace id
 	ExecID        string // exec_…, v7: one reason step
 	EventID       string // event_…, v7
@@ -131,14 +131,41 @@ func (RequestID) Prefix() string { return "req" }
 func (ApprovalID) Prefix() string { return "appr" }
 
 // ParseID checks the public form of an identifier. Upper case, dashes, another prefix or another
-// length are Invalid. The version of the UUID is not checked.
+// length are Invalid, and the error shows the form. The version of the UUID is not checked.
 func ParseID[T ID](s string) (T, error) {
 	var id T
 	digits, ok := strings.CutPrefix(s, id.Prefix()+"_")
 	if !ok || len(digits) != 32 || strings.Trim(digits, "0123456789abcdef") != "" || strings.Trim(digits, "0") == "" {
-		return id, fmt.Errorf("%w %s id: %q", Invalid, id.Prefix(), s)
+		return id, fmt.Errorf("%w %[2]s id: %.80[3]q: use %[2]s_ and 32 lower-case hexadecimal digits, as in %[2]s_%[4]s",
+			Invalid, id.Prefix(), s, exampleDigits)
 	}
 	return T(s), nil
+}
+
+// exampleDigits are the digits of the id that shows the form of all ids.
+const exampleDigits = "019aa0000000700080000000000000aa"
+
+// ParseSessionID is ParseID for the id of a session.
+func ParseSessionID(s string) (SessionID, error) { return ParseID[SessionID](s) }
+
+// IDForKey returns the identifier that follows from a key, which is any list of texts: the same for
+// ever, and another one for every other list. A program with keys of its own for its objects needs
+// no table to find them again.
+//
+// The id is a UUIDv8, so no object without a key has it by chance. Everybody who knows the key can
+// compute the id: it grants nothing.
+func IDForKey[T ID](key ...string) T {
+	var id T
+	return FormatID[T](hmacuuid.V8([32]byte{}, "perdure/"+id.Prefix()+"-key/1", key...))
+}
+
+// SessionIDForKey returns the id of the session that an org names by a key of its own.
+func SessionIDForKey(org, key string) SessionID { return IDForKey[SessionID](org, key) }
+
+// HasKey reports whether the id has the form of those that IDForKey returns.
+func (id SessionID) HasKey() bool {
+	digits := strings.TrimPrefix(string(id), id.Prefix()+"_")
+	return len(digits) == 32 && digits[12] == '8'
 }
 
 // FormatID writes a UUID as an identifier. The caller makes the UUID; this package has no

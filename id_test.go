@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -153,4 +154,60 @@ func TestSecretHidesItself(t *testing.T) {
 			t.Errorf("%s prints %s", format, got)
 		}
 	}
+}
+
+// TestKeys: the id of a key stays the same for ever, and no other key has it.
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	const want = "session_48a438054d7b8f31989049d6c715e3a5"
+	if got := perdure.SessionIDForKey("default", "order 7"); got != want {
+		t.Errorf("got %s, want %s: stored sessions have this id", got, want)
+	}
+	if perdure.Text("a").WithKey("x").ID != perdure.IDForKey[perdure.MessageID]("x") {
+		t.Error("the key of a message gives another id")
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		keys := rapid.SliceOf(rapid.String())
+		one, other := keys.Draw(t, "one"), keys.Draw(t, "other")
+
+		id, again := perdure.IDForKey[perdure.SessionID](one...), perdure.IDForKey[perdure.SessionID](other...)
+
+		if parsed, err := perdure.ParseSessionID(string(id)); err != nil || parsed != id || !id.HasKey() {
+			t.Errorf("%s: %v", id, err)
+		}
+		if (id == again) != slices.Equal(one, other) {
+			t.Errorf("%q has %s, %q has %s", one, id, other, again)
+		}
+	})
+	for _, id := range []perdure.SessionID{"", "session_8", "session_0190b9e7c0de7000800000000000c0de"} {
+		if id.HasKey() {
+			t.Errorf("%q is no id of a key", id)
+		}
+	}
+}
+
+// TestParseShowsTheForm: an error on an id says what an id looks like.
+func TestParseShowsTheForm(t *testing.T) {
+	t.Parallel()
+	_, err := perdure.ParseSessionID("my session")
+
+	if !errors.Is(err, perdure.Invalid) {
+		t.Fatalf("got %v", err)
+	}
+	_, example, _ := strings.Cut(err.Error(), "as in ")
+	if _, wrong := perdure.ParseSessionID(example); wrong != nil {
+		t.Errorf("%q shows no id: %v", err, wrong)
+	}
+}
+
+// FuzzParseSessionID: no text makes the parser fail, and what it accepts stays as it is.
+func FuzzParseSessionID(f *testing.F) {
+	f.Add("session_0190b9e7c0de7000800000000000c0de")
+	f.Add("session_")
+	f.Fuzz(func(t *testing.T, text string) {
+		id, err := perdure.ParseSessionID(text)
+		if err == nil && string(id) != text {
+			t.Errorf("%q became %q", text, id)
+		}
+	})
 }

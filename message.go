@@ -127,6 +127,14 @@ func Text(text string) Message {
 	return Message{Role: RoleUser, Parts: []Part{{Type: PartText, Text: text}}}
 }
 
+// WithKey returns the message with an id that follows from a key of the sender, which is any text.
+// A session receives only one message of a key: sending it again, also from another process,
+// changes nothing. Another content under the same key is Conflict.
+func (m Message) WithKey(key string) Message {
+	m.ID = IDForKey[MessageID](key)
+	return m
+}
+
 // MessageError says what is wrong with a message that a user sends. It is Invalid.
 type MessageError struct {
 	Field string // path of JSON names, separated by slashes, such as parts/0/image/base64

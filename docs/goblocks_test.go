@@ -19,7 +19,7 @@ import (
 )
 
 // The pages whose pieces of Go are equal to packages of ours, which other tests see to.
-const piecewise = "README.md docs/how-to/write-a-tool.md docs/how-to/long-tools.md docs/how-to/approvals.md docs/how-to/cancelling.md docs/how-to/webhooks.md docs/how-to/crash-test-your-tool.md"
+const piecewise = "README.md docs/how-to/write-a-tool.md docs/how-to/long-tools.md docs/how-to/approvals.md docs/how-to/cancelling.md docs/how-to/webhooks.md docs/how-to/crash-test-your-tool.md docs/how-to/embed.md"
 
 // goBlock finds a block of Go with the comment before it, unseen by readers, which says where the
 // block stands in a program:

@@ -87,27 +87,17 @@ type Journal interface {
 
 // Sessions creates, lists, changes, copies and deletes sessions, and controls their turns.
 type Sessions interface {
+	SessionCreation
 	SessionControl
 	SessionArchive
 
-	// Create creates a session for an agent.
-	Create(ctx context.Context, agent perdure.Agent) (Session, error)
-	// CreateAs is Sessions.Create with an id chosen by the caller. The same id with the same agent
-	// is the same session; with another agent it is Conflict. Invalid: id is not a session id (N5).
-	CreateAs(ctx context.Context, id perdure.SessionID, agent perdure.Agent) (Session, error)
 	// Get returns a session. NotFound: no such session.
 	Get(ctx context.Context, id perdure.SessionID) (Session, error)
 	// List lists sessions, newest first; limit 0 means all.
 	List(ctx context.Context, limit int) ([]Session, error)
-	// ListWhere lists the sessions that match a filter, newest first. Invalid: the labels or
-	// the status are not valid.
+	// ListWhere lists the sessions that match a filter, newest first. Invalid: the labels, the
+	// status or the limit are not valid.
 	ListWhere(ctx context.Context, filter SessionFilter) ([]Session, error)
-	// CreateFromAgent creates a session from a stored or configured agent. The same order under
-	// the same session id is the same session, even if the agent has changed since; a different
-	// order under that id is Conflict (N5). NotFound: there is no such agent, or a model, tool or
-	// capability of it does not exist. Conflict also means that the agent or a harness of its chain
-	// is archived or deleted.
-	CreateFromAgent(ctx context.Context, o AgentSessionRequest) (Session, error)
 }
 
 // SessionControl changes and deletes sessions, and controls their turns.
@@ -159,6 +149,7 @@ type SessionControl interface {
 type SessionFilter struct {
 	Labels perdure.LabelFilter   // only sessions with all of these labels
 	Status perdure.SessionStatus // only sessions in this status; empty: any
+	Roots  bool                  // no sessions of subagents
 	Limit  int                   // 0: no limit
 }
 

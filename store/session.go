@@ -39,6 +39,7 @@ type SessionFilter struct {
 	OneOrg    bool                  // otherwise all orgs; excludes Unrested and Parent
 	Labels    perdure.LabelFilter   // only those with all of these; excludes Unrested and Parent
 	Status    perdure.SessionStatus // only those with this status; empty: all; excludes Unrested and Parent
+	Roots     bool                  // only those without a parent; excludes Unrested and Parent
 	Limit     int                   // 0: no limit
 }
 
@@ -46,7 +47,7 @@ type SessionFilter struct {
 func (f SessionFilter) Check() error {
 	byWork := f.Parent != "" || f.HasDriver
 	if byWork && (f.OneOrg || f.Matched()) {
-		return fmt.Errorf("%w filter: org, labels and status cannot be combined with parent and unrested",
+		return fmt.Errorf("%w filter: org, labels, status and roots cannot be combined with parent and unrested",
 			perdure.Invalid)
 	}
 	if f.Status != "" {
@@ -57,8 +58,8 @@ func (f SessionFilter) Check() error {
 	return f.Labels.Check()
 }
 
-// Matched reports whether a filter selects by labels or status.
-func (f SessionFilter) Matched() bool { return len(f.Labels) > 0 || f.Status != "" }
+// Matched reports whether a filter selects by labels, by status, or root sessions.
+func (f SessionFilter) Matched() bool { return len(f.Labels) > 0 || f.Status != "" || f.Roots }
 
 // Snapshot is a cached fold of a session. It is never the source of truth.
 type Snapshot struct {

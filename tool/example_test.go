@@ -17,6 +17,22 @@ type searchOut struct {
 	Hits []string `json:"hits"`
 }
 
+// A tool in three lines.
+func ExampleFunc() {
+	double := tool.Func("double", "Doubles a number.", perdure.Pure, func(_ context.Context, in struct{ N int }) (int, error) {
+		return 2 * in.N, nil
+	})
+
+	result, err := tool.NewRegistry(double).Execute(context.Background(), tool.Call{Tool: "double", Args: []byte(`{"N":21}`)}, tool.Env{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	record, _ := result.Record("call_1")
+	fmt.Println(string(record.Result))
+	// Output: 42
+}
+
 func ExampleNew() {
 	search := tool.New(tool.Spec{
 		Name:        "search_notes",

@@ -24,7 +24,7 @@ type Registry struct {
 }
 
 // NewRegistry returns a registry with the given tools. The same tool twice counts once. Of two
-// different tools with the same name the second one is refused.
+// tools with the same name the second one is refused, even if their specs are equal.
 func NewRegistry(tools ...Tool) *Registry {
 	r := &Registry{}
 	for _, t := range tools {
@@ -90,7 +90,8 @@ func (r *Registry) add(t Tool, mode registerMode) {
 	switch {
 	case !exists:
 		r.names = append(r.names, name)
-	case mode != replacement && !reflect.DeepEqual(old.spec, e.spec):
+	case mode == keepFirst && !reflect.DeepEqual(old.tool, e.tool), // functions are never equal
+		mode == optionalTool && !reflect.DeepEqual(old.spec, e.spec):
 		r.refusals = append(r.refusals, fmt.Errorf("%w tool %q: another tool has this name", perdure.Invalid, name))
 		return
 	case mode == optionalTool: // the tool is already there, without that restriction

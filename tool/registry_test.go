@@ -1,6 +1,7 @@
 package tool_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -85,10 +86,26 @@ func TestRegistry(t *testing.T) {
 			t.Errorf("snapshot has %v", snapshot.Names())
 		}
 	})
+}
+
+// TestNamesAreUnique: a registry never has two tools of one name, whatever their specs say.
+func TestNamesAreUnique(t *testing.T) {
+	t.Parallel()
 	t.Run("the same tool twice is one tool", func(t *testing.T) {
-		r, err := tool.Builder{}.Tool(core.Echo(), core.Echo()).Build()
+		echo := core.Echo()
+		r, err := tool.Builder{}.Tool(echo, echo).Build()
 
 		if err != nil || r.Len() != 1 {
+			t.Errorf("%d tools, %v", r.Len(), err)
+		}
+	})
+	t.Run("two tools with one name and one spec are refused", func(t *testing.T) {
+		say := func(text string) tool.Tool {
+			return tool.Func("say", "Says it.", perdure.Pure, func(context.Context, struct{}) (string, error) { return text, nil })
+		}
+		r, err := tool.Builder{}.Tool(say("one"), say("two")).Build()
+
+		if err == nil || !errors.Is(err, perdure.Invalid) || !strings.Contains(err.Error(), `"say"`) || r.Len() != 1 {
 			t.Errorf("%d tools, %v", r.Len(), err)
 		}
 	})

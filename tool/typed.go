@@ -35,6 +35,16 @@ func New[In, Out any](spec Spec, fn func(ctx context.Context, in In, env Env) (O
 	return newTyped(spec, fn)
 }
 
+// Func is New for a function that needs nothing but its arguments. It is the short form for a tool
+// without settings of its own; the effect class says what crash recovery does with a call.
+func Func[In, Out any](name, description string, class perdure.EffectClass, fn func(ctx context.Context, in In) (Out, error)) Tool {
+	spec := Spec{Name: name, Description: description, Class: class}
+	if fn == nil {
+		return newTyped[In, Out](spec, nil)
+	}
+	return newTyped(spec, func(ctx context.Context, in In, _ Env) (Out, error) { return fn(ctx, in) })
+}
+
 // NewBackground is New for a tool that can also run in the background, with the same function.
 // There env.Sink is the task's, and everything reported through it is durable.
 func NewBackground[In, Out any](spec Spec, fn func(ctx context.Context, in In, env Env) (Out, error)) Background {

@@ -149,6 +149,10 @@ var (
 const sandboxAdvice = "The operator can start perdure run or perdure serve with --sandbox-read {path} to let commands read " +
 	"it, with --workspace for another folder to write to, or with --sandbox none for commands without a sandbox."
 
+// secretAdvice says what the operator can do about a secret that nobody has allowed.
+const secretAdvice = "An operator can start perdure run or perdure serve with --use-secret {name} or --ask-secret {name}, or " +
+	"allow " + tool.UseSecret + " in the permissions of the agent."
+
 // newSandboxedRunner creates bash for a data directory. begin tests the sandbox, not
 // newSandboxedRunner.
 func newSandboxedRunner(data string, c cli.Sandbox, limits cli.Limits, w *workspaces) (*sandboxedRunner, error) {
@@ -160,7 +164,7 @@ func newSandboxedRunner(data string, c cli.Sandbox, limits cli.Limits, w *worksp
 	profile = cmp.Or(profile, supervise.ProfileWorkspace)
 	runs := filepath.Join(data, runsFolder)
 	s := &sandboxedRunner{config: shell.Config{Runner: runner, RunsDir: runs, Dir: runs, Deadline: cmp.Or(c.Deadline, span(limits.Calls.Deadline)),
-		EndGrace: c.Grace, Advice: sandboxAdvice}, data: data, isConfined: profile.Confines(), workspaces: w}
+		EndGrace: c.Grace, Advice: sandboxAdvice, SecretAdvice: secretAdvice}, data: data, isConfined: profile.Confines(), workspaces: w}
 	programs := shell.Programs{}
 	if s.isConfined {
 		programs = shell.UserPrograms(data)

@@ -135,6 +135,7 @@ func Run(t *testing.T, open Harness) {
 		"budget": budgetLaws(), "pause": pauseLaws(), "archive": archiveLaws(), "ledger": ledgerLaws(),
 		"hostcall": hostCallLaws(), "repeat": repeatLaws(), "remove": removeLaws(), "schedule": scheduleLaws(),
 		"storage": storageLaws(), "webhook": webhookLaws(), "provider": providerLaws(),
+		"conversation": conversationLaws(),
 	}
 	for group, laws := range groups {
 		t.Run(group, func(t *testing.T) {

@@ -17,6 +17,9 @@ import (
 func (e *Host) Events(
 	ctx context.Context, id perdure.SessionID, after int64, limit int,
 ) ([]perdure.Event, error) {
+	if err := engine.CheckLimit(limit); err != nil {
+		return nil, fmt.Errorf("events of %s: %w", id, err)
+	}
 	return store.Read(ctx, e.cfg.Store, func(r store.Reader) ([]perdure.Event, error) {
 		if _, err := r.Sessions().Get(id); err != nil {
 			return nil, err

@@ -106,7 +106,7 @@ func New(ctx context.Context, cfg Config, worker perdure.WorkerID, s Scheduler) 
 	if cfg.Store == nil || cfg.Model == nil || cfg.Tools == nil {
 		return nil, fmt.Errorf("%w configuration: Store, Model and Tools are required", perdure.Invalid)
 	}
-	if err := cfg.Tools.Err(); err != nil {
+	if err := errors.Join(cfg.Tools.Err(), cfg.Limits.Check(), cfg.Timing.Check()); err != nil {
 		return nil, err
 	}
 	cfg, err := withCapabilities(withDefaults(cfg))

@@ -78,6 +78,9 @@ func (e hostTasks) Send(
 func (e hostTasks) Messages(
 	ctx context.Context, id perdure.TaskID, after perdure.TaskMessageID, limit int,
 ) ([]perdure.TaskMessage, error) {
+	if err := engine.CheckLimit(limit); err != nil {
+		return nil, fmt.Errorf("messages of task %s: %w", id, err)
+	}
 	return store.Read(ctx, e.cfg.Store, func(r store.Reader) ([]perdure.TaskMessage, error) {
 		if _, err := r.Tasks().Get("", id); err != nil {
 			return nil, err

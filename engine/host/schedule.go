@@ -112,6 +112,9 @@ func (e hostSchedules) List(ctx context.Context, id perdure.SessionID) ([]perdur
 func (e hostSchedules) Fires(
 	ctx context.Context, id perdure.ScheduleID, limit int,
 ) ([]perdure.Fire, error) {
+	if err := engine.CheckLimit(limit); err != nil {
+		return nil, fmt.Errorf("fires of schedule %s: %w", id, err)
+	}
 	return store.Read(ctx, e.cfg.Store, func(r store.Reader) ([]perdure.Fire, error) {
 		if _, err := r.Schedules().Get(id); err != nil {
 			return nil, err

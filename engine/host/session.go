@@ -26,21 +26,47 @@ func (e hostSessions) CreateAs(ctx context.Context, id perdure.SessionID, agent 
 	return e.Sessions().Get(ctx, id)
 }
 
-// startPlain creates a session of an agent that is passed by value. Only its capabilities are
-// looked up, and the capabilities that activate themselves.
-func (e hostSessions) startPlain(ctx context.Context, id perdure.SessionID, agent perdure.Agent) (err error) {
-	if err := agent.Limits.Check(); err != nil {
-		return err
+// Ensure returns the session with a key, and creates it if there is none.
+func (e hostSessions) Ensure(ctx context.Context, key string, agent perdure.Agent) (engine.Session, error) {
+	s, err := e.ensure(ctx, key, agent)
+	if err != nil {
+		return engine.Session{}, fmt.Errorf("session with key %.80q: %w", key, err)
 	}
-	for _, r := range agent.Permissions {
-		if err := r.Check(); err != nil {
-			return err
-		}
+	return s, nil
+}
+
+func (e hostSessions) ensure(ctx context.Context, key string, agent perdure.Agent) (s engine.Session, err error) {
+	if err := engine.CheckSessionKey(key); err != nil {
+		return s, err
+	}
+	owner, _ := engine.OwnerFromContext(ctx)
+	id := perdure.SessionIDForKey(owner.Org, key)
+	err = e.startPlain(ctx, id, agent)
+	if errors.Is(err, perdure.Conflict) {
+		return s, fmt.Errorf("%w; pass the agent that it was created for, or use another key for a new session", err)
+	}
+	if err != nil {
+		return s, err
+	}
+	s, err = e.Sessions().Get(ctx, id)
+	if err == nil && s.Org != owner.Org { // imported from the org that has the key
+		return engine.Session{}, fmt.Errorf("%w: the id of the key is taken; use another key", perdure.Conflict)
+	}
+	return s, err
+}
+
+// startPlain creates a session of an agent that is passed by value. Only its capabilities are
+// looked up, and the capabilities that activate themselves. The order of a session with a key is
+// recorded as its digest: the session is found again by the same agent although the limits of the
+// engine, which its agent gets, have changed.
+func (e hostSessions) startPlain(ctx context.Context, id perdure.SessionID, agent perdure.Agent) (err error) {
+	if err := agent.Check(); err != nil {
+		return err
 	}
 	agent.CreateDigest = ""
 	activates := func(c tool.Capability) bool { return c.Activate != nil }
 	gets := len(agent.Capabilities) > 0 || slices.ContainsFunc(e.cfg.Catalogue.Capabilities, activates)
-	if gets {
+	if gets || id.HasKey() {
 		if agent.CreateDigest, err = digest(id, agent); err != nil {
 			return err
 		}
@@ -108,8 +134,11 @@ func (e hostSessions) List(ctx context.Context, limit int) ([]engine.Session, er
 
 // ListWhere lists the sessions that a filter matches, newest first.
 func (e hostSessions) ListWhere(ctx context.Context, f engine.SessionFilter) (list []engine.Session, err error) {
+	if err := engine.CheckLimit(f.Limit); err != nil {
+		return nil, fmt.Errorf("list sessions: %w", err)
+	}
 	which := listFor(ctx, f.Limit)
-	which.Labels, which.Status = f.Labels, f.Status
+	which.Labels, which.Status, which.Roots = f.Labels, f.Status, f.Roots
 	err = e.view(ctx, func(r store.Reader) error {
 		list = nil
 		rows, err := r.Sessions().List(which)

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -65,6 +66,9 @@ func (e hostWebhooks) Delete(ctx context.Context, id perdure.WebhookID) error {
 
 // Deliveries lists deliveries of a webhook, newest first.
 func (e hostWebhooks) Deliveries(ctx context.Context, id perdure.WebhookID, limit int) ([]webhook.Delivery, error) {
+	if err := engine.CheckLimit(limit); err != nil {
+		return nil, fmt.Errorf("deliveries of %s: %w", id, err)
+	}
 	return e.webhooks.Deliveries(ctx, id, limit)
 }
 

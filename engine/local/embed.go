@@ -2,7 +2,9 @@ package local
 
 import (
 	"context"
+	"time"
 
+	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/engine/host"
 	"github.com/perdure/perdure/model/provider"
@@ -11,6 +13,62 @@ import (
 )
 
 // What only the embedding program may ask.
+
+// Ensure returns the session that has a key of the program, and creates it for an agent if there is
+// none, as Sessions().Ensure does.
+func (e *Engine) Ensure(ctx context.Context, key string, agent perdure.Agent) (engine.Session, error) {
+	return e.Sessions().Ensure(ctx, key, agent)
+}
+
+// Ask sends a message to a session and returns the answer, as engine.Ask does. Run runs beside it,
+// in another goroutine.
+func (e *Engine) Ask(ctx context.Context, id perdure.SessionID, m perdure.Message) (engine.Answer, error) {
+	return engine.Ask(ctx, e, id, m)
+}
+
+// startGrace is how long Running waits for Run, which another goroutine may be about to call.
+const startGrace = 2 * time.Second
+
+// Running reports whether anything does the work of sessions: Run of this engine or, on a shared
+// store, another worker. If Run has not begun, Running waits for it for two seconds, because the
+// goroutine that calls it may only be starting. It returns a channel that is closed when Run ends;
+// nil if another worker does the work. engine.NotRunning: nothing does it.
+func (e *Engine) Running(ctx context.Context) (<-chan struct{}, error) {
+	if others, err := e.othersRun(ctx); others || err != nil {
+		return nil, err
+	}
+	timer := time.NewTimer(startGrace)
+	defer timer.Stop()
+	select {
+	case <-e.started:
+	case <-timer.C:
+		return nil, engine.NotRunning
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	select {
+	case <-e.stopped:
+		return nil, engine.NotRunning
+	default:
+		return e.stopped, nil
+	}
+}
+
+// othersRun reports whether another worker of a shared store is alive.
+func (e *Engine) othersRun(ctx context.Context) (others bool, err error) {
+	if !e.cfg.Workers.Shared {
+		return false, nil
+	}
+	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
+		others = false
+		workers, err := r.Workers().List()
+		for _, w := range workers {
+			others = others || w.ID != e.worker.ID && w.LeaseUntil.After(r.Now())
+		}
+		return err
+	})
+	return others, err
+}
 
 // OutboundCounts returns how many outbound calls were allowed and refused, and how many of these
 // decisions the process made locally because the store did not answer (RL2). It returns the zero

@@ -39,6 +39,8 @@ type Engine struct {
 	lease      lease         // only used on a shared store
 	slotsFreed chan struct{} // capacity 1: slots may be free
 	replanned  chan struct{} // capacity 1: a schedule was created or changed
+	started    chan struct{} // closed when Run has registered the worker
+	stopped    chan struct{} // closed when Run stops
 
 	pruneNext   time.Time   // only touched in Run: the next retention pass
 	pruning     atomic.Bool // a retention pass is running
@@ -64,6 +66,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	e := &Engine{
 		worker:     store.Worker{ID: host.NewWorkerID(), Host: hostname(), BootID: bootID(), PID: os.Getpid()},
 		slotsFreed: make(chan struct{}, 1), replanned: make(chan struct{}, 1),
+		started: make(chan struct{}), stopped: make(chan struct{}),
 		drivers: map[perdure.SessionID]*host.Driver{}, woken: map[perdure.SessionID]struct{}{},
 		lease: lease{moreOrphans: make(chan struct{}, 1)},
 	}
@@ -129,6 +132,7 @@ func (e *Engine) registerAndStart(ctx context.Context) (context.Context, context
 	}
 	work, fail := context.WithCancelCause(ctx)
 	e.running, e.ctx, e.fail = true, work, fail
+	close(e.started)
 	if e.cfg.Workers.Shared {
 		e.extend(begun)
 	}
@@ -305,6 +309,7 @@ func (e *Engine) onHeartbeat(ctx context.Context) error {
 func (e *Engine) shutDown(ctx context.Context, broken bool) {
 	e.mu.Lock()
 	e.running, e.ended = false, true
+	close(e.stopped)
 	e.fail(perdure.CauseShutdown)
 	e.mu.Unlock()
 	lost := e.lapsed()

@@ -17,6 +17,9 @@ func eventsPath(id perdure.SessionID) string { return "/v1/sessions/" + segment(
 
 // Events returns events of a session after seq, page by page.
 func (e *Engine) Events(ctx context.Context, id perdure.SessionID, after int64, limit int) ([]perdure.Event, error) {
+	if err := engine.CheckLimit(limit); err != nil {
+		return nil, fmt.Errorf("events of %s: %w", id, err)
+	}
 	var all []perdure.Event
 	after = max(after, 0)
 	for size := pageSize; ; {

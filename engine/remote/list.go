@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
+
+	"github.com/perdure/perdure/engine"
 )
 
 // page is one page of a list response.
@@ -37,6 +39,9 @@ func fetch[T any](ctx context.Context, e *Engine, r request) (got T, err error) 
 // list reads a list to its end, or up to most items; 0 means all. If a page is too large, list
 // requests smaller ones.
 func list[T any](ctx context.Context, e *Engine, r request, most int) ([]T, error) {
+	if err := engine.CheckLimit(most); err != nil {
+		return nil, fmt.Errorf("%s: %w", r.what, err)
+	}
 	var all []T
 	if r.query == nil {
 		r.query = url.Values{}

@@ -33,6 +33,21 @@ func (e engineSessions) CreateAs(ctx context.Context, id perdure.SessionID, agen
 	return s, err
 }
 
+// Ensure returns the session with a key, and creates it if there is none. The server knows the org
+// that the key belongs to.
+func (e engineSessions) Ensure(ctx context.Context, key string, agent perdure.Agent) (s engine.Session, err error) {
+	what := fmt.Sprintf("session with key %.80q", key)
+	if err := engine.CheckSessionKey(key); err != nil {
+		return s, fmt.Errorf("%s: %w", what, err)
+	}
+	body := struct {
+		Agent perdure.Agent `json:"agent"`
+		Key   string        `json:"key"`
+	}{agent, key}
+	_, err = e.call(ctx, request{what: what, path: "/v1/sessions", body: body, noTimeout: true}, &s)
+	return s, err
+}
+
 func (e engineSessions) Get(ctx context.Context, id perdure.SessionID) (engine.Session, error) {
 	return fetch[engine.Session](ctx, e.Engine, request{what: "session " + string(id), path: "/v1/sessions/" + segment(id)})
 }
@@ -45,6 +60,9 @@ func (e engineSessions) List(ctx context.Context, limit int) ([]engine.Session, 
 // ListWhere lists the sessions that a filter matches, newest first.
 func (e engineSessions) ListWhere(ctx context.Context, f engine.SessionFilter) ([]engine.Session, error) {
 	r := request{what: "sessions", path: "/v1/sessions", query: url.Values{}}
+	if f.Roots {
+		r.query.Set("roots", "true")
+	}
 	if f.Status != "" {
 		r.query.Set("state", string(f.Status))
 	}

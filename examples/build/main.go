@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -65,13 +66,14 @@ func main() {
 	}
 }
 
-// run requests a build, or continues the build of an earlier process.
-func run(ctx context.Context, dir string) error {
+// run requests a build, or continues the build of an earlier process: the keys make it the same
+// session and the same message.
+func run(ctx context.Context, dir string) (err error) {
 	st, err := sqlite.Open(ctx, sqlite.Config{Dir: dir})
 	if err != nil {
 		return err
 	}
-	defer st.Close()
+	defer func() { err = errors.Join(err, st.Close()) }()
 	model, err := scripted.Parse("build", []byte(script))
 	if err != nil {
 		return err
@@ -80,51 +82,21 @@ func run(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	id, err := conversation(ctx, eng)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1) // Run's one result
 	go func() { ended <- eng.Run(ctx) }()
-	err = eng.Sessions().WaitIdle(ctx, id)
-	cancel()
-	if runErr := <-ended; err == nil {
-		err = runErr
-	}
+	defer func() {
+		stop()
+		err = errors.Join(err, <-ended)
+	}()
+	s, err := eng.Ensure(ctx, "releases", perdure.Agent{Instructions: "You ship releases."})
 	if err != nil {
 		return err
 	}
-	return answer(context.Background(), eng, id)
-}
-
-// conversation returns the session of an earlier process, or starts one.
-func conversation(ctx context.Context, eng *local.Engine) (perdure.SessionID, error) {
-	sessions, err := eng.Sessions().List(ctx, 1)
-	if err != nil {
-		return "", err
-	}
-	if len(sessions) > 0 {
-		return sessions[0].ID, nil
-	}
-	s, err := eng.Sessions().Create(ctx, perdure.Agent{Instructions: "You ship releases."})
-	if err != nil {
-		return "", err
-	}
-	_, err = eng.Send(ctx, s.ID, perdure.Text("Build perdure/perdure"))
-	return s.ID, err
-}
-
-// answer prints the agent's messages.
-func answer(ctx context.Context, eng *local.Engine, id perdure.SessionID) error {
-	events, err := eng.Events(ctx, id, 0, 0)
+	answer, err := eng.Ask(ctx, s.ID, perdure.Text("Build perdure/perdure").WithKey("build 1"))
 	if err != nil {
 		return err
 	}
-	for _, event := range events {
-		if f, ok := event.Fact.(perdure.OutputCompleted); ok && f.Message.Text() != "" {
-			fmt.Println(f.Message.Text())
-		}
-	}
+	fmt.Println(answer.Text)
 	return nil
 }

@@ -2,6 +2,7 @@ package access
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/perdure/perdure"
@@ -62,7 +63,7 @@ func (g guardedSessions) CreateFromAgent(ctx context.Context, o engine.AgentSess
 		err = fmt.Errorf("start a session of %w", missingName("agent", o.Agent))
 	}
 	if err == nil {
-		err = g.machine.allow(ctx, o.Model, o.Metadata)
+		err = errors.Join(g.machine.allow(ctx, o.Model, o.Metadata), notOfKey(ctx, o.ID))
 	}
 	if err != nil {
 		return engine.Session{}, err

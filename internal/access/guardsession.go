@@ -15,23 +15,48 @@ func idTaken(kind, id string) error {
 	return fmt.Errorf("%s %s: %w: the id is taken", kind, id, perdure.Conflict)
 }
 
-func (g guardedSessions) Create(ctx context.Context, agent perdure.Agent) (engine.Session, error) {
-	ctx, _, _, err := g.authorizeScope(ctx, Write)
+// mayCreate checks whether the principal may create a session of an agent.
+func (g guardedSessions) mayCreate(ctx context.Context, agent perdure.Agent) (context.Context, Principal, bool, error) {
+	ctx, p, asks, err := g.authorizeScope(ctx, Write)
 	if err == nil {
 		err = errors.Join(g.machine.allow(ctx, agent.Model, agent.Metadata), mayGrant(ctx, agent.Permissions))
 	}
+	return ctx, p, asks, err
+}
+
+// notOfKey refuses a chosen id that belongs to a key. Only Ensure makes such ids, for the
+// principal's own org, so that no org can take the ids of another org's keys.
+func notOfKey(ctx context.Context, id perdure.SessionID) error {
+	if _, asks := PrincipalFrom(ctx); asks && id.HasKey() {
+		return fmt.Errorf("%w session id %s: it has the form of an id that belongs to a key. "+
+			"Give the key instead of the id, or choose another id", perdure.Invalid, id)
+	}
+	return nil
+}
+
+func (g guardedSessions) Create(ctx context.Context, agent perdure.Agent) (engine.Session, error) {
+	ctx, _, _, err := g.mayCreate(ctx, agent)
 	if err != nil {
 		return engine.Session{}, err
 	}
 	return g.inner.Sessions().Create(ctx, agent)
 }
 
+// Ensure finds or creates a session of the principal's org.
+func (g guardedSessions) Ensure(ctx context.Context, key string, agent perdure.Agent) (engine.Session, error) {
+	ctx, _, _, err := g.mayCreate(ctx, agent)
+	if err != nil {
+		return engine.Session{}, err
+	}
+	return g.inner.Sessions().Ensure(ctx, key, agent)
+}
+
 // CreateAs creates a session of the principal's org. It does not reveal a session of another
 // org, even one with the same id and agent.
 func (g guardedSessions) CreateAs(ctx context.Context, id perdure.SessionID, agent perdure.Agent) (engine.Session, error) {
-	ctx, p, asks, err := g.authorizeScope(ctx, Write)
+	ctx, p, asks, err := g.mayCreate(ctx, agent)
 	if err == nil {
-		err = errors.Join(g.machine.allow(ctx, agent.Model, agent.Metadata), mayGrant(ctx, agent.Permissions))
+		err = notOfKey(ctx, id)
 	}
 	if err != nil {
 		return engine.Session{}, err
@@ -67,6 +92,9 @@ func (g guardedSessions) Get(ctx context.Context, id perdure.SessionID) (engine.
 
 func (g guardedSessions) Fork(ctx context.Context, id perdure.SessionID, f engine.Fork) (engine.Session, error) {
 	ctx, err := g.session(ctx, Write, id)
+	if err == nil {
+		err = notOfKey(ctx, f.ID)
+	}
 	if err != nil {
 		return engine.Session{}, err
 	}

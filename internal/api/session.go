@@ -21,6 +21,7 @@ type newSession struct {
 	Model    string            `json:"model,omitempty" doc:"With agent_id: a model that replaces the agent's own."`
 	Metadata map[string]string `json:"metadata,omitempty" doc:"With agent_id: metadata of the host, added to that of the agent."`
 	ID       perdure.SessionID `json:"id,omitempty" doc:"The id of the session, for callers that generate ids. The same id with the same agent, title and labels is one session."`
+	Key      string            `json:"key,omitempty" doc:"Instead of id, with agent: a key of the caller, any text of at most 1024 bytes, that the session is found by again. The first request creates the session; later requests with the same agent return it. Each org has keys of its own."`
 	// Title and Labels belong to the session. The agent has them too, so that an agent alone can
 	// describe a whole session.
 	Title  string         `json:"title,omitempty" doc:"The title; default the agent's title."`
@@ -88,21 +89,27 @@ func (a sessionHandlers) register() {
 }
 
 func (a sessionHandlers) createSession(ctx context.Context, _ *struct{}, in newSession) (*created, error) {
-	if in.ID == "" {
-		in.ID = newID[perdure.SessionID](ctx)
-	}
 	switch {
+	case in.Key != "" && (in.ID != "" || in.Agent == nil):
+		return nil, invalid("/key", "a key requires agent, and cannot be combined with id or agent_id")
 	case in.Agent == nil && in.AgentID == "":
 		return nil, invalid("/agent", "agent or agent_id is required; {} is an agent without instructions")
 	case in.Agent != nil && (in.AgentID != "" || in.Model != "" || in.Metadata != nil):
 		return nil, invalid("/agent", "agent cannot be combined with agent_id, model or metadata")
-	case in.Agent == nil:
+	case in.ID == "":
+		in.ID = newID[perdure.SessionID](ctx)
+	}
+	if in.Agent == nil {
 		s, err := a.cfg.Engine.Sessions().CreateFromAgent(ctx, engine.AgentSessionRequest{ID: in.ID, Agent: in.AgentID, Title: in.Title, Labels: in.Labels, Model: in.Model, Metadata: in.Metadata})
 		return &created{Location: "/v1/sessions/" + string(s.ID), Body: s}, err
 	}
 	in.Agent.Title = cmp.Or(in.Title, in.Agent.Title)
 	if in.Labels != nil {
 		in.Agent.Labels = in.Labels
+	}
+	if in.Key != "" {
+		s, err := a.cfg.Engine.Sessions().Ensure(ctx, in.Key, *in.Agent)
+		return &created{Location: "/v1/sessions/" + string(s.ID), Body: s}, err
 	}
 	s, err := a.cfg.Engine.Sessions().CreateAs(ctx, in.ID, *in.Agent)
 	return &created{Location: "/v1/sessions/" + string(s.ID), Body: s}, err
@@ -114,11 +121,15 @@ func (a sessionHandlers) createSession(ctx context.Context, _ *struct{}, in newS
 func (a sessionHandlers) listSessions(ctx context.Context, in *struct {
 	Paged
 	State perdure.SessionStatus `query:"state" enum:"started,active,idle,waiting_for_tool_results,paused" doc:"Only sessions in this state."`
+	Roots bool                  `query:"roots" doc:"Only root sessions: no sessions of subagents."`
 	Label []string              `query:"label,explode" example:"[\"env=prod\"]" doc:"Only sessions with this label: its key, or key=value. May be repeated up to 16 times; a session must match all of them."`
 }) (*page[engine.Session], error) {
-	which, filter := orgPrefix(ctx)+"sessions", engine.SessionFilter{Status: in.State}
+	which, filter := orgPrefix(ctx)+"sessions", engine.SessionFilter{Status: in.State, Roots: in.Roots}
 	if in.State != "" {
 		which += "\nstate " + string(in.State) // label keys contain no spaces
+	}
+	if in.Roots {
+		which += "\nroots "
 	}
 	for _, term := range in.Label {
 		which += "\n" + term // a cursor is bound to its filter

@@ -172,6 +172,7 @@ func outerPackages() []importRow {
 		{"internal/linearizability", ""}, // tests only
 		{"internal/injection", ""},       // tests only
 		{"internal/contact", ""},         // tests only
+		{"internal/modproxy", ""},        // for tests
 		{"internal/crashfs", ""},         // for tests
 		{"internal/pgserver", ""},
 		{"internal/pgtest", "internal/pgserver"}, // for tests

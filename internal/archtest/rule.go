@@ -45,6 +45,7 @@ func rules() []rule {
 		{"docs", checkDocs},
 		{"names", checkNames},
 		{"words", checkWords},
+		{"flags", checkFlags},
 		{"comment-width", checkCommentWidth},
 		{"codes", checkCodes},
 		{"init", checkInit},

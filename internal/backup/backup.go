@@ -97,7 +97,7 @@ func createTarget(to string, cfg Config) error {
 	}
 	if cfg.WithKey {
 		if _, err := os.Stat(filepath.Join(cfg.Dir, KeyringFile)); errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%w: no keyring in %s; omit --with-key", perdure.NotFound, cfg.Dir)
+			return fmt.Errorf("%w: no keyring in %s; make the backup without the key", perdure.NotFound, cfg.Dir)
 		}
 		if err := checkPrivate(filepath.Dir(to)); err != nil {
 			return err

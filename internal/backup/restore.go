@@ -148,7 +148,7 @@ func checkEmpty(dir string) error {
 	for _, entry := range entries {
 		// Restoring is ours, and a file system's root has lost+found.
 		if entry.Name() != restoring && entry.Name() != "lost+found" {
-			return fmt.Errorf("%w: %s exists: a backup is only restored into an empty directory; move the existing files away, or use --data with another directory", perdure.Conflict, filepath.Join(dir, entry.Name()))
+			return fmt.Errorf("%w: %s exists: a backup is only restored into an empty directory; move the existing files away, or use another directory", perdure.Conflict, filepath.Join(dir, entry.Name()))
 		}
 	}
 	return nil

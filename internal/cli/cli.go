@@ -344,7 +344,7 @@ func (a *app) reportError(err error) {
 	if errors.As(err, &code) {
 		return // the command has already printed its error
 	}
-	a.message("%s: %s", program, strings.ReplaceAll(a.text(err.Error()), "\n", "\n  "))
+	a.message("%s: %s", program, strings.ReplaceAll(a.text(nameFlags(err.Error())), "\n", "\n  "))
 	advice := a.hint(err)
 	a.message("  %s", strings.ReplaceAll(a.text(advice), "\n", "\n  "))
 	var asked interface{ Request() string } // an error of a remote server
@@ -354,6 +354,13 @@ func (a *app) reportError(err error) {
 	if page := a.page(err); page != "" {
 		a.message("  page    %s", a.oneLine(page, maxPageURL))
 	}
+}
+
+// nameFlags adds the flags of this program to the advice in an error of a library, which knows no
+// command line.
+func nameFlags(text string) string {
+	return strings.NewReplacer("use another directory", "use --data with another directory",
+		"make the backup without the key", "omit --with-key").Replace(text)
 }
 
 // maxPageURL is the maximum length of a page address.

@@ -27,6 +27,11 @@ func V7(secret [32]byte, at time.Time, name string, parts ...string) [16]byte {
 	return withVersion(uuid, 0x70)
 }
 
+// V8 returns a UUID of version 8, which contains no time. Neither V4 nor V7 returns the same one.
+func V8(secret [32]byte, name string, parts ...string) [16]byte {
+	return withVersion(sum(secret, name, parts), 0x80)
+}
+
 // sum hashes the parts with their lengths, so that no two lists of parts are the same input.
 func sum(secret [32]byte, name string, parts []string) (uuid [16]byte) {
 	mac := hmac.New(sha256.New, secret[:])

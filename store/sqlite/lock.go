@@ -48,7 +48,7 @@ type Holder struct {
 func lockDir(dir string, now time.Time, program string) (*dirLock, error) {
 	file, err := os.OpenFile(filepath.Join(dir, LockName), os.O_RDWR|os.O_CREATE, 0o600)
 	if errors.Is(err, fs.ErrPermission) {
-		return nil, fmt.Errorf("%w: data directory %s is not writable: make it writable, or use --data with another "+
+		return nil, fmt.Errorf("%w: data directory %s is not writable: make it writable, or use another "+
 			"directory: %w",
 			perdure.Storage, dir, err)
 	}
@@ -61,7 +61,7 @@ func lockDir(dir string, now time.Time, program string) (*dirLock, error) {
 		time.Sleep(forkPause)
 	}
 	if errors.Is(err, errHeld) {
-		err = fmt.Errorf("%w: data directory %s is held by %s; stop it, or use --data with another directory",
+		err = fmt.Errorf("%w: data directory %s is held by %s; stop it, or use another directory",
 			perdure.Conflict, dir, readHolder(file))
 	}
 	if err == nil {

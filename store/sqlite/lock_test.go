@@ -32,7 +32,7 @@ func TestLock(t *testing.T) {
 		if !errors.Is(err, perdure.Conflict) || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want a conflict with %q", err, want)
 		}
-		if !strings.HasSuffix(err.Error(), "); stop it, or use --data with another directory") {
+		if !strings.HasSuffix(err.Error(), "); stop it, or use another directory") {
 			t.Errorf("got %v, want the next step at its end", err)
 		}
 	})

@@ -209,7 +209,7 @@ func makeDir(dir string) error {
 		return fmt.Errorf("%w: data directory %s: %w", perdure.Storage, dir, err)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("%w: data directory %s cannot be created: make its parent writable, or use --data with "+
+		return fmt.Errorf("%w: data directory %s cannot be created: make its parent writable, or use "+
 			"another directory: %w",
 			perdure.Storage, dir, err)
 	}
@@ -224,7 +224,7 @@ func makeDir(dir string) error {
 }
 
 func noDatabaseError(dir string) error {
-	return fmt.Errorf("%w: there is nothing in data directory %s yet: start perdure with it, or use --data with "+
+	return fmt.Errorf("%w: there is nothing in data directory %s yet: start perdure with it, or use "+
 		"another directory",
 		perdure.NotFound, dir)
 }

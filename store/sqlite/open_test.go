@@ -66,7 +66,7 @@ func TestOpen(t *testing.T) {
 		got := strings.Join(unprivileged(t, "hold", dir), "\n")
 
 		want := "storage: data directory " + dir +
-			" is not writable: make it writable, or use --data with another directory"
+			" is not writable: make it writable, or use another directory"
 		if !strings.Contains(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}

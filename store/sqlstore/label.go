@@ -20,8 +20,8 @@ const (
 	withValue    = `id IN (SELECT session_id FROM session_label WHERE name = $%d AND value = $%d)`
 )
 
-// listMatching returns the query for sessions by labels and status, with its arguments. The number
-// of different query texts is bounded, because the number of labels in a filter is.
+// listMatching returns the query for sessions by labels, status and lineage, with its arguments.
+// The number of different query texts is bounded, because the number of labels in a filter is.
 func listMatching(filter store.SessionFilter) (query string, args []any) {
 	args = []any{orAll(filter.Limit)}
 	var terms []string
@@ -38,6 +38,9 @@ func listMatching(filter store.SessionFilter) (query string, args []any) {
 	}
 	if filter.Status != "" {
 		add(`status = $%d`, filter.Status)
+	}
+	if filter.Roots {
+		add(`parent_id = ''`)
 	}
 	for _, term := range filter.Labels {
 		key, value, exact := term.Parts()

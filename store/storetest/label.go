@@ -16,7 +16,32 @@ func labelLaws() []law {
 		{"find_their_sessions", listLabeled},
 		{"find_nothing_that_is_gone", labelsGone},
 		{"and_status_find_sessions", listByStatus},
+		{"and_lineage_find_sessions", listRoots},
 	}
+}
+
+// listRoots finds the sessions without a parent, combined with org and status.
+func listRoots(s *subject) {
+	at := func(n int, org string, parent perdure.SessionID) perdure.SessionID {
+		row := s.newSession()
+		row.Org, row.CreatedAt, row.Parent = org, moment(n), parent
+		if parent != "" {
+			row.Root = parent
+		}
+		s.write(func(tx store.Tx) error { return tx.Sessions().Create(row) })
+		return row.ID
+	}
+	old := at(1, "", "")
+	child := at(2, "", old)
+	other := at(3, "acme", "")
+	s.same("all", s.listed(store.SessionFilter{}), []perdure.SessionID{other, child, old})
+	s.same("roots", s.listed(store.SessionFilter{Roots: true}), []perdure.SessionID{other, old})
+	s.same("the newest", s.listed(store.SessionFilter{Roots: true, Limit: 1}), []perdure.SessionID{other})
+	s.same("of an org", s.listed(store.SessionFilter{Roots: true, OneOrg: true}), []perdure.SessionID{old})
+	s.refused(perdure.Invalid, func(tx store.Tx) error {
+		_, err := tx.Sessions().List(store.SessionFilter{Roots: true, Parent: old})
+		return err
+	})
 }
 
 // listByStatus finds sessions by status, combined with org and labels.

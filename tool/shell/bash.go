@@ -39,9 +39,11 @@ type Bash struct {
 	env    []string
 	homes  string // directory of the homes of sessions; empty: each run has one of its own
 	// What an operator can do about a refusal of the sandbox, with {path} for the path.
-	advice   string
-	grace    time.Duration
-	endGrace time.Duration
+	advice string
+	// What an operator can do about a secret that nobody has allowed, with {name} for its name.
+	secretAdvice string
+	grace        time.Duration
+	endGrace     time.Duration
 }
 
 var (

@@ -55,6 +55,8 @@ type Config struct {
 	// Advice says what an operator can do about something that the sandbox refuses, for the model
 	// to pass on; {path} stands for the path that was refused. Empty: advice for this Config.
 	Advice string
+	// SecretAdvice is Advice about a secret that nobody has allowed; {name} stands for its name.
+	SecretAdvice string
 }
 
 // New creates the tool bash.
@@ -63,7 +65,8 @@ type Config struct {
 // nor sets Supervisor, and on systems other than Linux (supervise.Unsupported). It also fails if
 // this machine cannot enforce the Profile (supervise.Unenforceable).
 func New(c Config) (*Bash, error) {
-	b := &Bash{runner: c.Runner, env: c.Env, grace: c.Grace, endGrace: c.EndGrace, advice: cmp.Or(c.Advice, defaultAdvice)}
+	b := &Bash{runner: c.Runner, env: c.Env, grace: c.Grace, endGrace: c.EndGrace, advice: cmp.Or(c.Advice, defaultAdvice),
+		secretAdvice: cmp.Or(c.SecretAdvice, defaultSecretAdvice)}
 	if c.RunsDir == "" || c.Dir == "" {
 		return nil, errors.New("bash: RunsDir and Dir are required")
 	}

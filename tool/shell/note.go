@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure/internal/supervise"
+	"github.com/perdure/perdure/tool"
 )
 
 // scope is what a confined command may use, as far as a note about a refusal needs to know.
@@ -19,6 +20,10 @@ type scope struct {
 
 // defaultAdvice is for hosts that have no own.
 const defaultAdvice = "An operator can allow {path} with shell.Config.Reads, or choose another shell.Config.Profile."
+
+// defaultSecretAdvice is for hosts that have no own.
+const defaultSecretAdvice = "An operator can allow it with a policy for the permission " + tool.UseSecret +
+	" of {name}, or in the permissions of the agent."
 
 // note says what the model cannot see in the output of a command: which processes it left behind,
 // and which refusals were probably the sandbox's. Empty: nothing.

@@ -73,9 +73,8 @@ func (b *Bash) checkSecret(ctx context.Context, name string, env tool.Env) error
 	case err != nil:
 		return err
 	case !slices.ContainsFunc(env.Call.Granted, func(p perdure.Permission) bool { return p.Kind == tool.UseSecret && p.Target == name }):
-		return tool.Errorf("The command may not have the secret %s, because nobody has allowed it. "+
-			"An operator can start perdure run or perdure serve with --use-secret %s or --ask-secret %s, or allow %s in the permissions of the agent.",
-			name, name, name, tool.UseSecret)
+		return tool.Errorf("The command may not have the secret %s, because nobody has allowed it. %s",
+			name, strings.ReplaceAll(b.secretAdvice, "{name}", name))
 	}
 	return nil
 }
