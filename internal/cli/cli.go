@@ -149,7 +149,7 @@ type commandLine struct {
 	Chaos   chaosCommand   `cmd:"" help:"Kill a server repeatedly while sessions run, then check that nothing was lost or repeated."`
 	Part    chaosChild     `cmd:"" hidden:"" name:"chaos-part" help:"Run a process of the chaos test."`
 	Doctor  doctorCommand  `cmd:"" help:"Check the installation and suggest fixes."`
-	Version versionCommand `cmd:"" help:"Print the version."`
+	Version versionCommand `cmd:"" help:"Print version, commit and date (same as --version)."`
 	Help    helpCommand    `cmd:"" help:"Show help on a command or a topic: configuration, effects, environment, exit-codes, formatting, limits, recovery."`
 
 	Completion completionCommand `cmd:"" help:"Print a completion script for a shell; it completes ids too."`
@@ -239,6 +239,9 @@ func (a *app) main(ctx context.Context) (code int) {
 func (a *app) run(ctx context.Context) error {
 	if len(a.Args) == 0 {
 		a.Args = []string{"--help"}
+	}
+	if a.Args[0] == "--version" {
+		a.Args = append([]string{"version"}, a.Args[1:]...)
 	}
 	a.settings = a.configure()
 	parsed, given, err := commandParser{a}.parse(commandParser{a}.grammar())
