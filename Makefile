@@ -1,9 +1,9 @@
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test soak sim security museum reliability lint cover bench load conformance contact generate
+.PHONY: help demo test soak sim security museum reliability lint cover bench load conformance contact generate release-snapshot
 
 help: ## lists the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-16s %s\n", $$1, $$2 }' Makefile
 
 demo: ## shows a crash and the recovery from it: scripted model, no key, no network
 	CGO_ENABLED=0 go run ./cmd/perdure demo crash
@@ -26,13 +26,14 @@ reliability: ## runs every attack that counts its trials, for hours, and writes 
 museum: ## puts each bug of testdata/bugs back and wants a test to find it: how good the tests are, in about ten minutes
 	@bash scripts/museum.sh
 
-lint: ## gofmt, go vet, and golangci-lint from tools/go.mod
+lint: ## gofmt, go vet, golangci-lint, and what the Go API and the HTTP API changed since the last release
 	@echo "lint: gofmt"
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
 	@echo "lint: go vet"
 	@go vet ./...
 	@echo "lint: golangci-lint (the first run builds it, about a minute)"
 	@go tool -modfile=tools/go.mod golangci-lint run
+	@bash scripts/compat.sh
 
 cover: ## coverage by package, and as a page: coverage.html
 	go test -coverprofile=coverage.out ./...
@@ -57,3 +58,6 @@ load: ## 1,000 clients on one server of which 200 do not keep up, ten times what
 
 generate: ## writes again whatever is generated; a clean tree afterwards proves that nothing was stale
 	go generate ./...
+
+release-snapshot: ## builds the files of a release into dist, from this checkout, and publishes nothing: archives, deb, rpm, apk, checksums
+	@bash scripts/release.sh

@@ -7,5 +7,5 @@ import "embed"
 
 // Files has the pages by their paths below this folder, as how-to/approvals.md.
 //
-//go:embed *.md how-to/*.md reference/*.md decisions/*.md spec/*.md contributing/*.md
+//go:embed *.md coming-from/*.md how-to/*.md reference/*.md decisions/*.md spec/*.md contributing/*.md
 var Files embed.FS

@@ -135,7 +135,7 @@ func importable(t *testing.T) map[string]string {
 			all[path.Base(folder)] = ours + "/" + folder
 		}
 	}
-	for _, name := range []string{"context", "encoding/json", "errors", "fmt", "io/fs", "net/http", "os", "path/filepath", "time"} {
+	for _, name := range []string{"context", "encoding/json", "errors", "fmt", "io/fs", "net/http", "os", "path/filepath", "testing", "time"} {
 		all[path.Base(name)] = name
 	}
 	return all

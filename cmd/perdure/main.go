@@ -165,6 +165,8 @@ func version() cli.Version {
 		switch setting.Key {
 		case "vcs.revision":
 			v.Revision = setting.Value
+		case "vcs.time":
+			v.Date = setting.Value
 		case "vcs.modified":
 			v.Modified = setting.Value == "true"
 		}

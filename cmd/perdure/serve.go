@@ -32,6 +32,10 @@ func serve(ctx context.Context, s cli.ServeOptions) (err error) {
 	if err := checkAddr(s); err != nil {
 		return err
 	}
+	manager, err := findServiceManager(s.Log)
+	if err != nil {
+		return err
+	}
 	st, err := openStore(ctx, cli.OpenOptions{Access: cli.Writing, Dir: s.Dir, Database: s.Database, Serve: true})
 	if err != nil {
 		return err // before listening: another server of this directory uses the same address
@@ -66,6 +70,8 @@ func serve(ctx context.Context, s cli.ServeOptions) (err error) {
 		Disclosure: api.Disclosure(s.Disclosure), URL: s.URL, Admission: api.Admission{Rate: s.Rate}})
 	s.Ready(cli.ServerInfo{URL: "http://" + listener.Addr().String(), Socket: eng.door.socket,
 		TokenFile: filepath.Join(s.Dir, tokenFile)})
+	manager.send(ctx, managerReady)
+	defer context.AfterFunc(ctx, func() { manager.send(context.WithoutCancel(ctx), managerStopping) })()
 	return eng.Run(ctx)
 }
 

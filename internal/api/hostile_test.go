@@ -139,7 +139,7 @@ func TestS6Headers(t *testing.T) {
 func TestH3Router(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	for _, path := range []string{"/", "/v1", "/v1/session", "/v1/sessions/", "//v1/tools", "/v1/../v1/tools", "/v1/tools/a/b/c"} {
+	for _, path := range []string{"/v1", "/v1/session", "/v1/sessions/", "//v1/tools", "/v1/../v1/tools", "/v1/tools/a/b/c"} {
 		r.refusal(r.do(get(path)), 404, "not_found")
 	}
 	for _, method := range []string{"PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "NOPE"} {

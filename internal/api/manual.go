@@ -11,8 +11,9 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// The paths served by Config.Manual.
+// The paths served by Config.Manual. The start page leads to the documentation.
 const (
+	startPage  = "GET /{$}"
 	manualPath = "/docs"
 	pagesPath  = manualPath + "/{path...}"
 	listPath   = "/llms.txt"
@@ -40,6 +41,20 @@ func (a manualHandlers) register() {
 		id: "document-list", path: listPath, summary: "An index of the documentation for programs", open: true, class: isPage,
 		errors: []int{http.StatusServiceUnavailable}, forms: map[string]*huma.MediaType{"text/plain": text},
 	}, func(ctx context.Context, _ *struct{}) (*streamed, error) { return a.manual(ctx) })
+	// The start page is for people with a browser, and no operation of the API.
+	a.mux.HandleFunc(startPage, a.start)
+	a.routes[startPage], a.policies[startPage] = route{open: true, class: isPage}, ""
+}
+
+// start redirects a browser to the documentation. The target is relative, so that it is also right
+// below the prefix of a proxy.
+func (a manualHandlers) start(w http.ResponseWriter, r *http.Request) {
+	if a.cfg.Manual == nil {
+		a.refuse(w, r, &Problem{Status: http.StatusNotFound, Detail: "no such path; see /openapi.json for the available ones"})
+		return
+	}
+	w.Header().Set("Location", "docs")
+	w.WriteHeader(http.StatusFound)
 }
 
 // manual passes a request on to the documentation handler. A 404 becomes a problem for clients that

@@ -127,6 +127,11 @@ func TestManual(t *testing.T) {
 			}
 		}
 	}
+	// the start page leads to the documentation
+	if got := stranger("GET", "/"); got.status != 200 || !strings.Contains(string(got.body), "<h1") {
+		t.Errorf("got %d %s", got.status, got.body)
+	}
+	r.refusal(stranger("POST", "/"), 401, "unauthorized")
 	if got := r.do(get("/v1/tools")); got.status != 200 {
 		t.Errorf("a client with the token was slowed down by readers: %d", got.status)
 	}
@@ -149,7 +154,7 @@ func TestManual(t *testing.T) {
 		}
 	}
 	bare := newRig(t, func(cfg *api.Config) { cfg.Manual = nil })
-	bare.refusedBare("/docs", "/docs/concepts", "/llms.txt")
+	bare.refusedBare("/", "/docs", "/docs/concepts", "/llms.txt")
 }
 
 // refusedBare asks a server without documents for them.

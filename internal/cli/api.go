@@ -52,17 +52,7 @@ func (c *apiCommand) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	if a.Connect == nil {
-		return fmt.Errorf("%w: this build cannot connect to servers", perdure.Unavailable)
-	}
-	o := OpenOptions{Access: Writing}
-	o.Dir, o.Database, o.Server = a.store()
-	way, err := a.Connect(ctx, o)
-	if errors.Is(err, perdure.NotFound) {
-		return &userError{code: exitUnreachable, err: err,
-			message: "no server is running on the data directory " + a.flags.Data,
-			hint:    "start one with " + program + " serve " + a.storeFlags() + " or use another one with --server"}
-	}
+	way, err := a.connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -104,6 +94,22 @@ func (c *apiCommand) fillMethod() {
 	if c.Body != "" {
 		c.Method = http.MethodPost
 	}
+}
+
+// connect returns a client for the server of --server, or for that of the data directory.
+func (a *app) connect(ctx context.Context) (raw.Client, error) {
+	if a.Connect == nil {
+		return raw.Client{}, fmt.Errorf("%w: this build cannot connect to servers", perdure.Unavailable)
+	}
+	o := OpenOptions{Access: Writing}
+	o.Dir, o.Database, o.Server = a.store()
+	way, err := a.Connect(ctx, o)
+	if errors.Is(err, perdure.NotFound) {
+		return way, &userError{code: exitUnreachable, err: err,
+			message: "no server is running on the data directory " + a.flags.Data,
+			hint:    "start one with " + program + " serve " + a.storeFlags() + " or use another one with --server"}
+	}
+	return way, err
 }
 
 // request builds the request. Invalid arguments are refused before anything is sent.

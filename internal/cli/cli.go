@@ -60,7 +60,7 @@ type Dependencies struct {
 	SameDatabase func(ctx context.Context, one, other string) bool
 	// Diagnose checks whether perdure can work with a data directory. It changes nothing.
 	Diagnose   func(ctx context.Context, dataDir string) []Check
-	Supervised // on this machine
+	Supervised                 // on this machine
 	Servers    ServerProcesses // nil: no server can be found or run in the background
 
 	// Serve opens a data directory and answers requests until ctx ends. It returns the error of
@@ -152,7 +152,7 @@ type commandLine struct {
 	Chaos   chaosCommand   `cmd:"" group:"Operate" help:"Kill a server repeatedly while sessions run, then check that nothing was lost or repeated."`
 	Part    chaosChild     `cmd:"" hidden:"" name:"chaos-part" help:"Run a process of the chaos test."`
 	Doctor  doctorCommand  `cmd:"" group:"Start here" help:"Check the installation and suggest fixes."`
-	Version versionCommand `cmd:"" group:"Start here" help:"Print the version."`
+	Version versionCommand `cmd:"" group:"Start here" help:"Print version, commit and date (same as --version)."`
 	Help    helpCommand    `cmd:"" group:"Start here" help:"Show help on a command or a topic: configuration, effects, environment, exit-codes, formatting, limits, recovery."`
 
 	Completion completionCommand `cmd:"" group:"Configure" help:"Print a completion script for a shell; it completes ids too."`
@@ -241,11 +241,11 @@ func (a *app) main(ctx context.Context) (code int) {
 
 // run parses the arguments and runs the command that they name.
 func (a *app) run(ctx context.Context) error {
-	switch {
-	case len(a.Args) == 0:
+	if len(a.Args) == 0 {
 		a.Args = []string{"--help"}
-	case len(a.Args) == 1 && a.Args[0] == "--version":
-		a.Args = []string{"version"}
+	}
+	if a.Args[0] == "--version" {
+		a.Args = append([]string{"version"}, a.Args[1:]...)
 	}
 	a.settings = a.configure()
 	parsed, given, err := commandParser{a}.parse(commandParser{a}.grammar())

@@ -33,6 +33,7 @@ const (
 type doctorCommand struct {
 	Processes bool `help:"List supervised commands on this machine."`
 	Kill      int  `help:"With --processes: end the command with this PID and everything it started. It must have no owner; end a task with perdure task cancel." placeholder:"PID"`
+	Health    bool `help:"Only ask the server of the data directory, or of --server, whether it is ready. For health checks: exit code 0 if it is, 1 if it is not, 6 if there is no server."`
 	DryRun    bool `help:"With --kill: print what would be ended, without doing it."`
 	Yes       bool `short:"y" help:"With --kill: do not ask for confirmation."`
 	outputFlags
@@ -45,6 +46,9 @@ func (c *doctorCommand) Run(ctx context.Context, a *app) error {
 	}
 	if c.Kill != 0 || c.DryRun || c.Yes {
 		return usageError("--kill, --dry-run and --yes require --processes", "add --processes")
+	}
+	if c.Health {
+		return c.health(ctx, a)
 	}
 	checks := a.Diagnose(ctx, a.flags.Data)
 	if a.flags.Server != "" {

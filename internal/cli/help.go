@@ -122,6 +122,7 @@ func (a manualWriter) manual() (map[string]string, error) {
 type Version struct {
 	Version  string `json:"version"`            // of the module; (devel) for a build from a checkout
 	Revision string `json:"revision,omitempty"` // commit of the source
+	Date     string `json:"date,omitempty"`     // time of the commit, RFC 3339
 	Modified bool   `json:"modified,omitempty"` // the source differed from the commit
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
@@ -132,6 +133,9 @@ func (v Version) String() string {
 	text := program + " " + v.Version
 	if v.Revision != "" {
 		text += " (" + clip(v.Revision, 13)
+		if day, _, dated := strings.Cut(v.Date, "T"); dated {
+			text += ", " + day
+		}
 		if v.Modified {
 			text += ", modified"
 		}

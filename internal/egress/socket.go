@@ -2,8 +2,10 @@ package egress
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
+	"time"
 )
 
 // Socket returns a client for the HTTP server behind a Unix socket, at an absolute path. The client
@@ -28,6 +30,27 @@ func Socket(path string) *http.Client {
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
+}
+
+// datagramTimeout is how long a datagram may wait for room in the queue of its receiver.
+const datagramTimeout = time.Second
+
+// SendDatagram sends one datagram to a Unix socket on this machine, such as that of a service
+// manager. A path that begins with @ names an abstract socket.
+func SendDatagram(ctx context.Context, path, text string) error {
+	ctx, cancel := context.WithTimeout(ctx, datagramTimeout)
+	defer cancel()
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "unixgram", path)
+	if err != nil {
+		return err
+	}
+	until, _ := ctx.Deadline()
+	err = conn.SetWriteDeadline(until)
+	if err == nil {
+		_, err = conn.Write([]byte(text))
+	}
+	return errors.Join(err, conn.Close())
 }
 
 // DialSocket connects to a Unix socket that does not speak HTTP. As for Socket, only the owner and

@@ -29,6 +29,7 @@ type heading struct{ ID, Text string }
 var folders = []struct{ name, title, about string }{
 	{".", "Introduction", "What Perdure is, what it guarantees, and how to start."},
 	{"how-to", "How-to guides", "Instructions for single tasks."},
+	{"coming-from", "Coming from another system", "Which word is which, and what is easier where."},
 	{"reference", "Reference", "Commands, APIs and formats."},
 	{"spec", "Specification", "The behaviour, rule by rule."},
 	{"contributing", "Contributing", "Where things are, for people who change them."},
