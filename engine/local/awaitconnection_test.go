@@ -71,8 +71,25 @@ func TestRefreshIsNoConnection(t *testing.T) {
 	for status() != perdure.SessionWaiting {
 		<-tick.C
 	}
-	key := store.ConnectionKey{User: "user", Provider: "demo"}
-	err = st.InTx(t.Context(), func(tx store.Tx) error {
+	markRefreshed(t, st, store.ConnectionKey{User: "user", Provider: "demo"})
+
+	// the connection of another service makes the engine look at all calls that wait
+	if _, err := eng.Connections().Put(t.Context(), engine.ConnectionWrite{Provider: "other", Token: "a token"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := status(); got != perdure.SessionWaiting {
+		t.Errorf("after a refresh the session is %s", got)
+	}
+	connect()
+	if err := eng.Sessions().WaitIdle(t.Context(), s.ID); err != nil {
+		t.Error(err)
+	}
+}
+
+// markRefreshed changes the row of a connection as a refresh of its token does.
+func markRefreshed(t *testing.T, st store.Store, key store.ConnectionKey) {
+	t.Helper()
+	err := st.InTx(t.Context(), func(tx store.Tx) error {
 		row, _, err := tx.Directory().Connections().Get(key)
 		if err != nil {
 			return err
@@ -89,17 +106,5 @@ func TestRefreshIsNoConnection(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
-	}
-
-	// the connection of another service makes the engine look at all calls that wait
-	if _, err := eng.Connections().Put(t.Context(), engine.ConnectionWrite{Provider: "other", Token: "a token"}); err != nil {
-		t.Fatal(err)
-	}
-	if got := status(); got != perdure.SessionWaiting {
-		t.Errorf("after a refresh the session is %s", got)
-	}
-	connect()
-	if err := eng.Sessions().WaitIdle(t.Context(), s.ID); err != nil {
-		t.Error(err)
 	}
 }

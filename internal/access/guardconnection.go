@@ -69,8 +69,8 @@ func (g guardedConnections) hasAccount(ctx context.Context, provider string) (bo
 	}), err
 }
 
-// Put stores a token that a user gives. Cleanups of another owner would use it, so that requires the
-// scope admin.
+// Put stores a token that a user gives. Cleanups of another owner would use it, so that requires
+// the scope admin.
 func (g guardedConnections) Put(ctx context.Context, w engine.ConnectionWrite) (engine.Connection, error) {
 	ctx, err := g.forUser(ctx, Write, w.User)
 	if p, asks := PrincipalFrom(ctx); err == nil && asks && w.Owner != "" && w.Owner != cmp.Or(w.User, p.User) {

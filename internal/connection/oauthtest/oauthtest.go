@@ -77,8 +77,8 @@ func (p *Provider) Deny(code string) {
 	p.deny = code
 }
 
-// Fail lets all requests for a token fail from now on, with a status and an error code, which may be
-// empty. The status 0 ends that.
+// Fail lets all requests for a token fail from now on, with a status and an error code, which may
+// be empty. The status 0 ends that.
 func (p *Provider) Fail(status int, code string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
