@@ -169,7 +169,7 @@ func TestConfig(t *testing.T) {
 	}{
 		"nothing":        {remote.Config{}, "URL is empty"},
 		"a path":         {remote.Config{URL: "/run/perdure.sock"}, "unix:///PATH"},
-		"a relative one": {remote.Config{URL: "unix://perdure.sock"}, "not absolute"},
+		"a relative one": {remote.Config{URL: "unix://perdure.sock"}, "not an absolute path"},
 		"a token too":    {remote.Config{URL: "unix:///run/s", Token: "t"}, "takes no token"},
 		"an actor":       {remote.Config{URL: "http://127.0.0.1:1", Actor: "user"}, "leave it empty"},
 		"another actor":  {remote.Config{URL: "unix:///run/s", Actor: "root"}, "user or operator"},
