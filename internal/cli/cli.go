@@ -103,7 +103,7 @@ type commandLine struct {
 	Flags flags `embed:""`
 
 	Run     runCommand     `cmd:"" group:"Start here" help:"Send a prompt to an agent and wait until its work is done."`
-	PS      psCommand      `cmd:"" group:"Start here" name:"ps" help:"Show running work, grouped by what it needs from you."`
+	PS      psCommand      `cmd:"" group:"Start here" name:"ps" help:"List work by status: needs you, running, done, failed."`
 	Log     taskLog        `cmd:"" group:"Sessions and tasks" aliases:"logs" help:"Print the output of a task (same as task log)."`
 	Attach  attachCommand  `cmd:"" group:"Sessions and tasks" help:"Follow the output of a task and send it input (same as task attach)."`
 	Cancel  taskCancel     `cmd:"" group:"Sessions and tasks" help:"Cancel a task and everything it started (same as task cancel)."`
