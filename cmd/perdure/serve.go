@@ -64,8 +64,10 @@ func serve(ctx context.Context, s cli.ServeOptions) (err error) {
 	eng.door.add(listener, api.Config{Token: token,
 		Keyring:    access.NewKeyring(access.Config{Store: st, Root: token, Log: s.Log}),
 		Disclosure: api.Disclosure(s.Disclosure), URL: s.URL, Admission: api.Admission{Rate: s.Rate}})
+	eng.door.links.SetAddress(browserURL(s.URL, listener.Addr()))
+	link, _, _ := eng.door.links.Create() // the address is set
 	s.Ready(cli.ServerInfo{URL: "http://" + listener.Addr().String(), Socket: eng.door.socket,
-		TokenFile: filepath.Join(s.Dir, tokenFile)})
+		TokenFile: filepath.Join(s.Dir, tokenFile), UILink: link})
 	return eng.Run(ctx)
 }
 

@@ -61,7 +61,7 @@ type Dependencies struct {
 	SameDatabase func(ctx context.Context, one, other string) bool
 	// Diagnose checks whether perdure can work with a data directory. It changes nothing.
 	Diagnose   func(ctx context.Context, dataDir string) []Check
-	Supervised // on this machine
+	Supervised                 // on this machine
 	Servers    ServerProcesses // nil: no server can be found or run in the background
 
 	// Serve opens a data directory and answers requests until ctx ends. It returns the error of
@@ -75,6 +75,9 @@ type Dependencies struct {
 	Egress EgressRules
 
 	Connect ConnectFunc // nil: no server can be reached
+	// OpenBrowser opens an address in the browser of the user, through a file of the data
+	// directory. nil: no browser can be opened.
+	OpenBrowser func(ctx context.Context, dir, address string) error
 	// makes the terminal unbuffered, and returns the reverse; nil: input arrives by line
 	RawKeys func() (func() error, error)
 
@@ -149,6 +152,7 @@ type commandLine struct {
 	Config  configCommand  `cmd:"" group:"Configure" help:"Inspect the configuration: list, check, schema."`
 	Serve   serveCommand   `cmd:"" group:"Start here" help:"Run a server for a data directory until it is stopped."`
 	Stop    stopCommand    `cmd:"" group:"Start here" help:"Stop the server of a data directory. Its work continues with the next start."`
+	UI      uiCommand      `cmd:"" group:"Start here" name:"ui" help:"Print a link that signs a browser in to the web UI of a running server, and open it."`
 	Demo    demoCommand    `cmd:"" group:"Start here" help:"Run a demo: crash, agents, approvals."`
 	Chaos   chaosCommand   `cmd:"" group:"Operate" help:"Kill a server repeatedly while sessions run, then check that nothing was lost or repeated."`
 	Part    chaosChild     `cmd:"" hidden:"" name:"chaos-part" help:"Run a process of the chaos test."`
