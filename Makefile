@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test soak sim security museum reliability lint cover bench load conformance contact generate release-snapshot
+.PHONY: help demo test soak sim security museum reliability lint cover bench load conformance contact ui ui-test generate release-snapshot
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-16s %s\n", $$1, $$2 }' Makefile
@@ -52,6 +52,12 @@ conformance: ## the MCP suites against our server and our client, the inspector'
 
 contact: ## Perdure with programs of other authors: two clients of providers, a mock of providers, MCP servers, a browser; installs what it needs of Node, and Chromium
 	@bash scripts/contact.sh
+
+ui: ## builds the web UI into internal/ui/dist; installs what it needs of Node
+	@bash scripts/ui-build.sh
+
+ui-test: ## the web UI in a real browser; installs what it needs of Node, and Chromium
+	@bash scripts/ui-test.sh
 
 load: ## 1,000 clients on one server of which 200 do not keep up, ten times what it can do, gigabytes of output, hostile sockets: what the others notice
 	CGO_ENABLED=0 go run ./bench/load

@@ -137,6 +137,23 @@ need_npm() {
 	step "Node: $("$node" --version)"
 }
 
+# need_ui installs what the lock file of the web UI names, once for each lock file. It runs no script of a package, and downloads
+# no browser.
+need_ui() {
+	command -v npm >/dev/null || bring "the web UI is built with Node" nodejs npm
+	local version
+	version=$(node --version)
+	if [[ $version =~ ^v([0-9]+)\.([0-9]+) ]] && ((BASH_REMATCH[1] < 20 || (BASH_REMATCH[1] == 20 && BASH_REMATCH[2] < 19))); then
+		fail "Node $version is too old for the web UI: install Node 20.19 or newer and run this again"
+	fi
+	if ! cmp -s ui/package-lock.json ui/node_modules/.installed; then
+		step "npm: installing what ui/package-lock.json names (once, some 200 MB)"
+		(cd ui && PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1 npm ci --ignore-scripts --no-audit --no-fund --loglevel=error)
+		cp ui/package-lock.json ui/node_modules/.installed
+	fi
+	step "Node: $version"
+}
+
 # need_chromium sets chromium to the browser of the system. A test tool's own download is not wanted.
 need_chromium() {
 	local name

@@ -23,6 +23,7 @@ import (
 	"github.com/perdure/perdure/internal/api"
 	"github.com/perdure/perdure/internal/cli"
 	"github.com/perdure/perdure/internal/manual"
+	"github.com/perdure/perdure/internal/ui"
 	"github.com/perdure/perdure/store"
 )
 
@@ -40,6 +41,7 @@ type apiServer struct {
 	tools       []string // for MCP clients
 	resumedOnce observed // telemetry of requests
 	manual      *manual.Handler
+	links       *ui.Links // to the web UI
 	open        []*listenerServer
 	lost        atomic.Bool    // the worker is lost, and there is no new one yet
 	readiness   storeReadiness // readiness of the store
@@ -56,7 +58,7 @@ func (d *apiServer) checks(ctx context.Context) []api.Check {
 
 func newAPIServer(eng engine.Engine, st store.Store, dir string, log *slog.Logger) *apiServer {
 	return &apiServer{engine: eng, ended: make(chan struct{}), dir: dir, keys: &keys{store: st, log: log}, log: log,
-		manual:    manual.New(docs.Files),
+		manual: manual.New(docs.Files), links: &ui.Links{},
 		readiness: storeReadiness{store: st, log: log, cacheTime: readinessCacheTime}}
 }
 
@@ -67,7 +69,8 @@ type listenerServer struct {
 	store    store.Store
 	tools    []string // for MCP clients; nil: there is no /mcp
 	server   *http.Server
-	conns    *api.ConnLimiter // of listener
+	conns    *api.ConnLimiter              // of listener
+	engine   atomic.Pointer[engine.Engine] // guarded by access, as the API uses it
 	current  atomic.Pointer[func() (*api.API, error)]
 	mcp      *mcpHandler    // current handler of /mcp; nil: none. Touched only before it is served, and by renewing
 	stopping sync.WaitGroup // of earlier handlers of /mcp
@@ -79,6 +82,7 @@ func (o *listenerServer) serves(eng engine.Engine) {
 	cfg := o.cfg
 	eng = access.NewGuard(eng, access.StoreOwners(o.store), access.MachineAccess{DirectoryKey: cli.WorkspaceKey, Model: usesNetwork}, cfg.Log)
 	cfg.Engine = eng
+	o.engine.Store(&eng)
 	if before := o.mcp; before != nil {
 		o.stopping.Go(before.close)
 	}
@@ -109,7 +113,7 @@ func (d *apiServer) add(listener net.Listener, cfg api.Config) {
 	o := &listenerServer{listener: listener, cfg: cfg, store: d.keys.store, tools: d.tools,
 		conns: api.LimitConns(listener, api.MaxConnections)}
 	o.serves(d.engine)
-	answer := func(w http.ResponseWriter, r *http.Request) {
+	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a, err := o.api()
 		if err != nil {
 			d.log.Error("serving the API failed", "error", err)
@@ -117,8 +121,8 @@ func (d *apiServer) add(listener net.Listener, cfg api.Config) {
 			return
 		}
 		a.ServeHTTP(w, r)
-	}
-	o.server = api.NewServer(http.HandlerFunc(answer), d.log)
+	})
+	o.server = api.NewServer(d.withUI(o, answer, cfg), d.log)
 	d.open = append(d.open, o)
 }
 

@@ -74,7 +74,7 @@ func dependencies(terminal cli.Terminal, known *redact.Set) cli.Dependencies {
 		Egress:    cli.EgressRules{Rules: readRules, SetRules: writeRules, Test: testEgress},
 		Demo:      demo.Options{Program: self(), Open: openDemo, OpenRuntime: openDemoRuntime},
 		DemoChild: runDemoChild,
-		Connect:   connect, RawKeys: terminalKeys, Edit: edit, DiscardInput: discardInput,
+		Connect:   connect, OpenBrowser: openBrowser, RawKeys: terminalKeys, Edit: edit, DiscardInput: discardInput,
 		MCP: mcp.Operations{
 			Program: self(),
 			Serve:   func(ctx context.Context, s mcp.ServeOptions) error { return serveMCP(ctx, s, mcpLog(terminal, known)) },

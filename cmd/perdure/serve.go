@@ -68,8 +68,10 @@ func serve(ctx context.Context, s cli.ServeOptions) (err error) {
 	eng.door.add(listener, api.Config{Token: token,
 		Keyring:    access.NewKeyring(access.Config{Store: st, Root: token, Log: s.Log}),
 		Disclosure: api.Disclosure(s.Disclosure), URL: s.URL, Admission: api.Admission{Rate: s.Rate}})
+	eng.door.links.SetAddress(browserURL(s.URL, listener.Addr()))
+	link, _, _ := eng.door.links.Create() // the address is set
 	s.Ready(cli.ServerInfo{URL: "http://" + listener.Addr().String(), Socket: eng.door.socket,
-		TokenFile: filepath.Join(s.Dir, tokenFile)})
+		TokenFile: filepath.Join(s.Dir, tokenFile), UILink: link})
 	manager.send(ctx, managerReady)
 	defer context.AfterFunc(ctx, func() { manager.send(context.WithoutCancel(ctx), managerStopping) })()
 	return eng.Run(ctx)

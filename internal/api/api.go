@@ -195,6 +195,7 @@ func NewServer(handler http.Handler, log *slog.Logger) *http.Server {
 func (a *API) operations() {
 	healthHandlers{a}.register()
 	a.registerStorageIdentity()
+	a.registerPrincipal()
 	manualHandlers{a}.register()
 	sessionHandlers{a}.register()
 	archiveHandlers{a}.register()

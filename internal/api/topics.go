@@ -18,7 +18,7 @@ const maxTopics = 50
 
 // topicQuery holds the parameters of a stream of several topics.
 type topicQuery struct {
-	Topics string `query:"topics" example:"session_019aa0000000700080000000000000aa,tasks,approvals" doc:"The topics to follow, separated by commas, at most 50: session ids, and the lists sessions, tasks and approvals."`
+	Topics string `query:"topics" example:"session_019aa0000000700080000000000000aa,tasks,approvals" doc:"The topics to follow, separated by commas, at most 50: session ids, and the lists sessions, tasks and approvals. ID@SEQ begins after that seq of the session instead of with a snapshot."`
 	After  string `query:"after" doc:"The id of the last frame received, of a stream of the same topics. Without it each topic starts with a snapshot."`
 	Types  string `query:"types" doc:"Only these types of session events: at most 40, separated by commas; tool.* matches all types that start with tool."`
 	LastID string `header:"Last-Event-ID" doc:"Like after, over which it takes precedence."`
@@ -48,6 +48,10 @@ func (a topicHandlers) topicStream(ctx context.Context, in *topicQuery) (*stream
 	if err != nil {
 		return nil, err
 	}
+	names, starts, err := topicStarts(names)
+	if err != nil {
+		return nil, err
+	}
 	which := orgPrefix(ctx) + "topics " + strings.Join(names, ",")
 	field, text := "query.after", in.After
 	if in.LastID != "" {
@@ -58,7 +62,7 @@ func (a topicHandlers) topicStream(ctx context.Context, in *topicQuery) (*stream
 		return nil, invalid(field, "it is not a position in these topics; start again without it")
 	}
 	if places == nil {
-		places = make([]string, len(names))
+		places = starts
 	}
 	topics := make([]topic, len(names))
 	for i, name := range names {
@@ -90,6 +94,23 @@ func topicNames(text string) ([]string, error) {
 	return names, nil
 }
 
+// topicStarts splits ID@SEQ into the names of the topics and the positions where they begin; an
+// empty position starts with a snapshot. The names alone identify the topics, so that a client can
+// send the same request again with the id of the last frame.
+func topicStarts(given []string) (names, starts []string, err error) {
+	for _, one := range given {
+		name, seq, hasSeq := strings.Cut(one, "@")
+		if _, isID, err := parseSeq("query.topics", seq); err != nil || hasSeq && !isID {
+			return nil, nil, invalid("query.topics", "%q does not end in the seq of an event, or 0 for the start", cut(one, 60))
+		}
+		if hasSeq && !strings.HasPrefix(name, "session_") || slices.Contains(names, name) {
+			return nil, nil, invalid("query.topics", "%q: only sessions begin at a seq, and each topic may be given once", cut(one, 60))
+		}
+		names, starts = append(names, name), append(starts, seq)
+	}
+	return names, starts, nil
+}
+
 // topic returns a topic by name, from a position on. An empty position starts with a snapshot.
 func (a topicHandlers) topic(ctx context.Context, name, place string) (topic, error) {
 	if list, known := a.listTopics()[name]; known {
@@ -107,7 +128,7 @@ func (a topicHandlers) topic(ctx context.Context, name, place string) (topic, er
 	if place != "" {
 		at, err := strconv.ParseInt(place, 10, 64)
 		if err != nil {
-			return nil, errors.Join(perdure.Invalid, err) // cursors are signed, so this does not fail
+			return nil, errors.Join(perdure.Invalid, err) // cursors are signed and starts were parsed, so this does not fail
 		}
 		t.at, t.hasPosition, t.positionUnknown = at, true, at > session.LastSeq
 	}

@@ -229,3 +229,41 @@ func TestTopicsRefused(t *testing.T) {
 		t.Errorf("got %d", got.status)
 	}
 }
+
+// TestTopicsBeginAtASeq: a client that has read the events of a session gets those after them, and
+// no snapshot. Its position is one of the same topics without a seq.
+func TestTopicsBeginAtASeq(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, quick)
+	path := r.talk("hi")
+	s := sessionName(path)
+	last := r.rest(path).LastSeq
+
+	stream := r.open(fmt.Sprintf("/v1/events?topics=%s@%d", s, last-2), nil)
+	position := ""
+	for seq := last - 1; seq <= last; seq++ {
+		f := stream.topic()
+		if got := read[perdure.Event](t, f.data).Seq; f.topic != s || got != seq {
+			t.Fatalf("got %+v, want seq %d of %s", f, seq, s)
+		}
+		position = f.id
+	}
+	stream.close()
+
+	r.say(path, "hi")
+	for _, topics := range []string{s, fmt.Sprintf("%s@%d", s, last-2)} {
+		f := r.open("/v1/events?topics="+topics+"&after="+position, nil).topic()
+		if got := read[perdure.Event](t, f.data).Seq; got != last+1 {
+			t.Errorf("%s: got %+v, want seq %d", topics, f, last+1)
+		}
+	}
+	if f := r.open("/v1/events?topics="+s+"@0", nil).topic(); read[perdure.Event](t, f.data).Seq != 1 {
+		t.Errorf("got %+v, want the first event", f)
+	}
+	if f := r.open("/v1/events?topics="+s+"@999999", nil).topic(); f.kind != "reset" {
+		t.Errorf("a seq after the end: got %+v, want a reset", f)
+	}
+	for _, wrong := range []string{s + "@", s + "@x", s + "@-1", "tasks@1", s + "@1," + s, s + "@1," + s + "@2"} {
+		r.refusal(r.do(ask{method: "GET", path: "/v1/events?topics=" + wrong, header: map[string]string{"Accept": "text/event-stream"}}), 400, "invalid")
+	}
+}

@@ -146,6 +146,7 @@ func outerPackages() []importRow {
 	return []importRow{
 		{"internal/api", ". agent budget webhook engine internal/access internal/cron internal/telemetry internal/strictjson"},
 		{"internal/manual", ""},
+		{"internal/ui", ". internal/access"},
 		{"docs", ""},
 		{"internal/access", ". budget webhook engine store"},
 		{"internal/access/gen", "internal/portsource"},

@@ -74,6 +74,9 @@ type Dependencies struct {
 	Egress EgressRules
 
 	Connect ConnectFunc // nil: no server can be reached
+	// OpenBrowser opens an address in the browser of the user, through a file of the data
+	// directory. nil: no browser can be opened.
+	OpenBrowser func(ctx context.Context, dir, address string) error
 	// makes the terminal unbuffered, and returns the reverse; nil: input arrives by line
 	RawKeys func() (func() error, error)
 
@@ -148,6 +151,7 @@ type commandLine struct {
 	Config  configCommand  `cmd:"" group:"Configure" help:"Inspect the configuration: list, check, schema."`
 	Serve   serveCommand   `cmd:"" group:"Start here" help:"Run a server for a data directory until it is stopped."`
 	Stop    stopCommand    `cmd:"" group:"Start here" help:"Stop the server of a data directory. Its work continues with the next start."`
+	UI      uiCommand      `cmd:"" group:"Start here" name:"ui" help:"Print a link that signs a browser in to the web UI of a running server, and open it."`
 	Demo    demoCommand    `cmd:"" group:"Start here" help:"Run a demo: crash, agents, approvals."`
 	Chaos   chaosCommand   `cmd:"" group:"Operate" help:"Kill a server repeatedly while sessions run, then check that nothing was lost or repeated."`
 	Part    chaosChild     `cmd:"" hidden:"" name:"chaos-part" help:"Run a process of the chaos test."`

@@ -47,6 +47,7 @@ type ServerInfo struct {
 	URL       string
 	Socket    string // of the data directory; empty: there is none
 	TokenFile string // file with the token for requests to the URL
+	UILink    string // signs one browser in to the web UI
 }
 
 type serveCommand struct {
@@ -122,6 +123,16 @@ func (c *serveCommand) Run(ctx context.Context, a *app) error {
 			OpenOptions{Access: Writing, Dir: a.flags.Data, Database: a.flags.Database, Log: a.log}, err), c.Addr)
 	}
 	return nil
+}
+
+// uiAddress returns how to open the web UI. Only a terminal gets the link that signs a browser in:
+// a log is read by others, too.
+func (a *app) uiAddress(s ServerInfo) string {
+	if a.Terminal.Stderr {
+		return s.UILink
+	}
+	address, _, _ := strings.Cut(s.UILink, "#")
+	return address + "  (sign in with: " + strings.TrimSpace(program+" ui "+a.storeFlags()) + ")"
 }
 
 // addressError adds advice to the error of an address that cannot be listened on. Other errors stay

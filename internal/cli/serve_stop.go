@@ -83,6 +83,7 @@ func (a *app) printServer(s ServerInfo) {
 	if s.Socket != "" {
 		a.message("socket    %s", a.oneLine(s.Socket, 300))
 	}
+	a.message("web UI    %s", a.uiAddress(s))
 	a.message("%s %s", a.colors.stderr.mark(dim, "try:"),
 		`curl -H "Authorization: Bearer $(cat `+quote(s.TokenFile)+`)" `+s.URL+"/v1/sessions")
 }

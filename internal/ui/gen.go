@@ -1,0 +1,3 @@
+package ui
+
+//go:generate bash ../../scripts/ui-build.sh

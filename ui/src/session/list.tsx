@@ -1,0 +1,170 @@
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { Link, getRouteApi } from "@tanstack/react-router";
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { lazy, Suspense, useEffect, useMemo, useRef, useState } from "react";
+import { need } from "../../client";
+import { api } from "../app/api";
+import { useNow, useTitle } from "../app/hooks";
+import { State } from "../app/icon";
+import { Button, CopyLine, Failure } from "../app/pieces";
+import { useLiveList } from "../event/list";
+import type { Session } from "../event/types";
+import { useMay } from "../principal/principal";
+import { age, oneLine, plural } from "../text/text";
+import { sessionLook } from "./look";
+import "./session.css";
+
+const route = getRouteApi("/sessions");
+
+const filters = [
+  { state: undefined, word: "All" },
+  { state: "active", word: "Working" },
+  { state: "idle", word: "Idle" },
+  { state: "paused", word: "Paused" },
+] as const;
+
+type SessionState = "started" | "active" | "idle" | "waiting_for_tool_results" | "paused";
+
+// useSessions joins the pages that were read with what the stream said since. What needs a person comes
+// first, then the newest.
+function useSessions(state: string | undefined) {
+  const pages = useInfiniteQuery({
+    queryKey: ["sessions", state ?? ""],
+    queryFn: ({ pageParam, signal }) =>
+      need(api.GET("/v1/sessions", { signal, params: { query: { limit: 100, ...(pageParam ? { cursor: pageParam } : {}), ...(state ? { state: state as SessionState } : {}) } } })),
+    initialPageParam: "",
+    getNextPageParam: (last) => last.next || undefined,
+  });
+  const live = useLiveList<Session>("sessions");
+  const rows = useMemo(() => {
+    const all = new Map<string, Session>();
+    pages.data?.pages.forEach((p) => p.items.forEach((s) => all.set(s.id, s)));
+    live.forEach((s, id) => all.set(id, s));
+    const rank = (s: Session) => (s.needs_you > 0 ? 0 : s.unknown > 0 ? 1 : 2);
+    return [...all.values()]
+      .filter((s) => !state || s.state === state)
+      .sort((a, b) => rank(a) - rank(b) || Date.parse(b.created_at) - Date.parse(a.created_at) || (a.id < b.id ? 1 : -1));
+  }, [pages.data, live, state]);
+  return { pages, rows };
+}
+
+export function SessionList() {
+  const { state } = route.useSearch();
+  const { pages, rows } = useSessions(state);
+  const now = useNow(5000);
+  const box = useRef<HTMLDivElement>(null);
+  useTitle("Sessions");
+  // eslint-disable-next-line react-hooks/incompatible-library
+  const virtual = useVirtualizer({ count: rows.length, getScrollElement: () => box.current, estimateSize: () => 56, overscan: 10, getItemKey: (i) => rows[i]!.id });
+  const shown = virtual.getVirtualItems();
+  const last = shown.at(-1)?.index ?? 0;
+  const { hasNextPage, isFetchingNextPage, fetchNextPage } = pages;
+  useEffect(() => {
+    if (hasNextPage && !isFetchingNextPage && last >= rows.length - 20) void fetchNextPage();
+  }, [last, rows.length, hasNextPage, isFetchingNextPage, fetchNextPage]);
+
+  return (
+    <>
+      <div className="head">
+        <h1>Sessions</h1>
+        <nav className="chips grow" aria-label="Filter by state">
+          {filters.map((f) => (
+            <Link key={f.word} to="/sessions" search={f.state ? { state: f.state } : {}} activeOptions={{ exact: true }} aria-current={state === f.state ? "page" : undefined}>
+              {f.word}
+            </Link>
+          ))}
+        </nav>
+        <Start />
+      </div>
+      {pages.error && rows.length === 0 ? (
+        <div className="center">
+          <Failure error={pages.error} onRetry={() => void pages.refetch()} />
+        </div>
+      ) : rows.length === 0 ? (
+        pages.isPending ? (
+          <p className="center" role="status">
+            Loading…
+          </p>
+        ) : (
+          <NoSessions filtered={!!state} />
+        )
+      ) : (
+        <div className="scroll sessions" ref={box} tabIndex={0} role="region" aria-label="List of sessions">
+          <ul style={{ height: virtual.getTotalSize(), position: "relative" }} aria-label={plural(rows.length, "session")}>
+            {shown.map((item) => (
+              <li key={item.key} aria-setsize={hasNextPage ? -1 : rows.length} aria-posinset={item.index + 1}>
+                <Row session={rows[item.index]!} now={now} top={item.start} />
+              </li>
+            ))}
+          </ul>
+          {isFetchingNextPage && <p className="center small soft">Loading more…</p>}
+        </div>
+      )}
+    </>
+  );
+}
+
+const NewSession = lazy(async () => ({ default: (await import("./new")).NewSession }));
+
+function Start() {
+  const { may, why } = useMay("write");
+  const [open, setOpen] = useState(false);
+  if (!may) return <span className="soft small">{why}</span>;
+  return (
+    <>
+      <Button look="first" onPress={() => setOpen(true)}>
+        New session
+      </Button>
+      {open && (
+        <Suspense>
+          <NewSession onClose={() => setOpen(false)} />
+        </Suspense>
+      )}
+    </>
+  );
+}
+
+function Row({ session, now, top }: { session: Session; now: number; top: number }) {
+  return (
+    <Link to="/sessions/$id" params={{ id: session.id }} className="line" style={{ transform: `translateY(${top}px)` }}>
+      <State look={sessionLook(session)} />
+      <span className="title" dir="auto">
+        {oneLine(session.title || "Untitled", 160)}
+        <small>
+          {session.agent.name ? `${oneLine(session.agent.name, 60)} · ` : ""}
+          {session.agent.model ? oneLine(session.agent.model, 60) : "default model"}
+        </small>
+      </span>
+      <span className="tasks">{session.open_tasks > 0 && <span className="pill">{plural(session.open_tasks, "task")} running</span>}</span>
+      <span className="soft small age">{age(session.updated_at, now)}</span>
+    </Link>
+  );
+}
+
+function NoSessions({ filtered }: { filtered: boolean }) {
+  if (filtered) {
+    return (
+      <div className="center">
+        <p>No session is in this state.</p>
+        <p>
+          <Link to="/sessions" search={{}}>
+            Show all sessions
+          </Link>
+        </p>
+      </div>
+    );
+  }
+  return (
+    <div className="scroll">
+      <div className="center">
+        <p>There are no sessions yet. Start one here, or with one of these commands:</p>
+        <CopyLine text={'perdure run "What can you do?"'} />
+        <CopyLine text="perdure session new" />
+        <CopyLine text="perdure demo crash" />
+        <p>
+          <Button onPress={() => window.open("../docs/tutorial", "_blank", "noopener")}>Open the tutorial</Button>
+        </p>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,143 @@
+import { useMutation } from "@tanstack/react-query";
+import { getRouteApi, Link } from "@tanstack/react-router";
+import { useMemo } from "react";
+import { need, RequestFailed } from "../../client";
+import { api, queries } from "../app/api";
+import { useConnection, useNow, useTitle } from "../app/hooks";
+import { State } from "../app/icon";
+import { NotFound } from "../app/notfound";
+import { Button, Failure } from "../app/pieces";
+import { ApprovalCard } from "../approval/card";
+import { useOpenApprovals } from "../approval/live";
+import type { Session } from "../event/types";
+import { useMay } from "../principal/principal";
+import { useOpenTasks } from "../task/live";
+import { clock, duration, oneLine, plural, safe } from "../text/text";
+import { Composer } from "./composer";
+import { sessionLook } from "./look";
+import { useTranscript, type Reading } from "./reader";
+import { Scroll } from "./scroll";
+import "./session.css";
+
+const route = getRouteApi("/sessions/$id");
+
+export function SessionPage() {
+  const { id } = route.useParams();
+  return <SessionView key={id} id={id} />;
+}
+
+function SessionView({ id }: { id: string }) {
+  const reading = useTranscript(id);
+  const { session, error } = reading;
+  useTitle(session ? oneLine(session.title || "Untitled", 60) : "Session");
+  if (error instanceof RequestFailed && (error.status === 404 || error.status === 400)) return <NotFound what="session" id={id} />;
+  if (!session || (reading.loading && reading.entries.length === 0)) {
+    return <div className="center">{error ? <Failure error={error} /> : <p role="status">Loading…</p>}</div>;
+  }
+  const busy = !!reading.turn || session.state === "active";
+  return (
+    <>
+      <Header session={session} reading={reading} busy={busy} />
+      {reading.entries.length === 0 ? (
+        <div className="scroll">
+          <p className="center soft">Nothing was said yet. Send the first message below.</p>
+        </div>
+      ) : (
+        <Scroll reading={reading} />
+      )}
+      <Dock session={session} />
+      <Composer session={id} busy={busy} />
+    </>
+  );
+}
+
+function Header({ session, reading, busy }: { session: Session; reading: Reading; busy: boolean }) {
+  const now = useNow();
+  const c = useConnection();
+  const look = busy && session.state !== "paused" && session.needs_you === 0 ? sessionLook({ ...session, state: "active" }) : sessionLook(session);
+  return (
+    <header className="head">
+      <h1 dir="auto">{safe(session.title || "Untitled")}</h1>
+      <span data-testid="session-state">
+        <State look={look} />
+      </span>
+      <span className="soft small grow about">
+        {session.agent.name && `${oneLine(session.agent.name, 60)} · `}
+        {session.agent.model ? oneLine(session.agent.model, 60) : "default model"}
+        {reading.turn && ` · this turn ${duration(now - Date.parse(reading.turn.startedAt))}, step ${reading.turn.step}`}
+        {c.state === "offline" && ` · as of ${clock(c.since)}`}
+      </span>
+      <Actions session={session} busy={busy} />
+    </header>
+  );
+}
+
+function Actions({ session, busy }: { session: Session; busy: boolean }) {
+  const write = useMay("write");
+  const approve = useMay("approve");
+  const act = useMutation({
+    mutationFn: (verb: "interrupt" | "pause" | "resume") => need(api.POST(`/v1/sessions/{id}/${verb}`, { params: { path: { id: session.id } }, body: {} } as never)),
+    onSettled: () => queries.invalidateQueries({ queryKey: ["session", session.id] }),
+  });
+  return (
+    <span className="row-of">
+      {act.error && (
+        <span className="tone-bad small" role="alert">
+          {oneLine(act.error.message, 200)}
+        </span>
+      )}
+      {write.may && busy && (
+        <Button isDisabled={act.isPending} onPress={() => act.mutate("interrupt")}>
+          Interrupt
+        </Button>
+      )}
+      {session.state === "paused" ? (
+        approve.may ? (
+          <Button isDisabled={act.isPending} onPress={() => act.mutate("resume")}>
+            Resume
+          </Button>
+        ) : (
+          <span className="soft small">{approve.why}</span>
+        )
+      ) : (
+        write.may && (
+          <Button isDisabled={act.isPending} onPress={() => act.mutate("pause")}>
+            Pause
+          </Button>
+        )
+      )}
+    </span>
+  );
+}
+
+// Dock holds what waits for a person, and the work that outlives the turn.
+function Dock({ session }: { session: Session }) {
+  const approvals = useOpenApprovals();
+  const tasks = useOpenTasks();
+  const asks = useMemo(() => approvals.filter((a) => a.session_id === session.id), [approvals, session.id]);
+  const work = useMemo(() => tasks.filter((t) => t.session_id === session.id), [tasks, session.id]);
+  if (asks.length === 0 && work.length === 0 && session.state !== "paused") return null;
+  return (
+    <div className="dock" role="region" aria-label="Needs you, and running work" tabIndex={0}>
+      {session.state === "paused" && (
+        <p className="small" role="status">
+          This session is paused{session.paused?.reason ? `: ${oneLine(session.paused.reason, 200)}` : ""}. Messages wait until it is resumed.
+        </p>
+      )}
+      {asks.map((a) => (
+        <ApprovalCard key={a.id} approval={a} />
+      ))}
+      {work.length > 0 && (
+        <p className="row-of small">
+          <span className="soft">{plural(work.length, "task")} outlive the turn:</span>
+          {work.slice(0, 6).map((t) => (
+            <Link key={t.id} to="/tasks/$id" params={{ id: t.id }} className="pill">
+              {oneLine(t.display_name || t.tool, 40)} · {t.state.replaceAll("_", " ")}
+            </Link>
+          ))}
+          {work.length > 6 && <Link to="/tasks">{work.length - 6} more</Link>}
+        </p>
+      )}
+    </div>
+  );
+}

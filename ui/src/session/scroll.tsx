@@ -1,0 +1,94 @@
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
+import { Icon } from "../app/icon";
+import { Button } from "../app/pieces";
+import { plural } from "../text/text";
+import { EntryView } from "./entry";
+import type { Reading } from "./reader";
+
+const near = 60; // pixels from the end that count as the end
+
+// Scroll shows the entries, of which only those in view are in the document. It stays at the end while
+// the reader is there, and never moves otherwise.
+export function Scroll({ reading }: { reading: Reading }) {
+  const { entries, earlier, readEarlier } = reading;
+  const box = useRef<HTMLDivElement>(null);
+  const stick = useRef(true);
+  const [seen, setSeen] = useState(0); // number of entries when the reader left the end; 0: at the end
+  const [busy, setBusy] = useState(false);
+  // eslint-disable-next-line react-hooks/incompatible-library
+  const virtual = useVirtualizer({
+    count: entries.length,
+    getScrollElement: () => box.current,
+    estimateSize: () => 64,
+    overscan: 8,
+    getItemKey: (i) => entries[i]!.id,
+  });
+  const total = virtual.getTotalSize();
+
+  const toEnd = useCallback(() => {
+    const el = box.current;
+    if (el) el.scrollTop = el.scrollHeight;
+  }, []);
+
+  useLayoutEffect(() => {
+    if (stick.current) toEnd();
+  }, [total, entries, toEnd]);
+
+  useEffect(() => {
+    const el = box.current;
+    if (!el) return;
+    const sized = new ResizeObserver(() => stick.current && toEnd());
+    sized.observe(el);
+    return () => sized.disconnect();
+  }, [toEnd]);
+
+  const onScroll = () => {
+    const el = box.current!;
+    const atEnd = el.scrollHeight - el.scrollTop - el.clientHeight < near;
+    if (atEnd === stick.current) return;
+    stick.current = atEnd;
+    setSeen(atEnd ? 0 : entries.length);
+  };
+
+  const more = async () => {
+    setBusy(true);
+    const el = box.current!;
+    const fromEnd = el.scrollHeight - el.scrollTop;
+    try {
+      await readEarlier();
+    } finally {
+      setBusy(false);
+      requestAnimationFrame(() => requestAnimationFrame(() => (el.scrollTop = el.scrollHeight - fromEnd)));
+    }
+  };
+
+  const newer = seen > 0 ? entries.length - seen : 0;
+  return (
+    <div className="reader">
+      <div className="scroll transcript" ref={box} onScroll={onScroll} tabIndex={0} role="region" aria-label="Transcript" data-testid="transcript">
+        {earlier && (
+          <p className="rule">
+            <Button look="bare" isDisabled={busy} onPress={() => void more()}>
+              {busy ? "Reading…" : "Read what came before"}
+            </Button>
+          </p>
+        )}
+        <ol style={{ height: total, position: "relative" }}>
+          {virtual.getVirtualItems().map((item) => (
+            <li key={item.key} ref={virtual.measureElement} data-index={item.index} className="entry" style={{ transform: `translateY(${item.start}px)` }}>
+              <EntryView entry={entries[item.index]!} />
+            </li>
+          ))}
+        </ol>
+      </div>
+      {seen > 0 && (
+        <div className="newer">
+          <Button onPress={() => ((stick.current = true), setSeen(0), toEnd())}>
+            {newer > 0 ? `${plural(newer, "new entry").replace("entrys", "entries")}` : "To the end"} <Icon name="down" />
+          </Button>
+        </div>
+      )}
+    </div>
+  );
+}

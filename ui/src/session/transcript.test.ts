@@ -1,0 +1,70 @@
+import { expect, test } from "vitest";
+import type { Event } from "../event/types";
+import { type AnswerEntry, type CallEntry, Transcript } from "./transcript";
+
+let seq = 0;
+const event = (type: string, data: unknown): Event =>
+  ({ v: 1, id: `event_${++seq}`, seq, type, at: "2026-01-01T00:00:00Z", session_id: "session_1", data }) as Event;
+const fresh = () => ((seq = 0), new Transcript());
+
+test("a delta continues, replaces and never adds a gap; offsets count bytes", () => {
+  const t = fresh();
+  t.add(event("output.message.started", { message_id: "m" }));
+  t.frame("output.message.delta", { message_id: "m", offset: 0, delta: "grün" });
+  t.frame("output.message.delta", { message_id: "m", offset: 5, delta: "!" });
+  expect((t.entries[0] as AnswerEntry).text).toBe("grün!");
+  t.frame("output.message.delta", { message_id: "m", offset: 2, delta: "au" });
+  expect((t.entries[0] as AnswerEntry).text).toBe("grau");
+  expect(t.frame("output.message.delta", { message_id: "m", offset: 99, delta: "x" })).toBe(false);
+  expect((t.entries[0] as AnswerEntry).text).toBe("grau");
+});
+
+test("a page that joins in the middle gets the text so far, and the complete text at the end", () => {
+  const t = fresh();
+  t.add(event("turn.started", { turn_id: "turn_1" }));
+  t.frame("output.message.delta", { message_id: "m", offset: 0, delta: "so far" });
+  t.add(event("output.message.completed", { message: { id: "m", role: "agent", parts: [{ type: "text", text: "so far, so good" }] } }));
+  expect(t.entries).toHaveLength(1);
+  expect(t.entries[0]).toMatchObject({ text: "so far, so good", state: "complete" });
+  expect(t.frame("output.message.delta", { message_id: "m", offset: 0, delta: "late" })).toBe(false);
+});
+
+test("an event counts once", () => {
+  const t = fresh();
+  const e = event("message.received", { message: { id: "m", role: "user", parts: [{ type: "text", text: "hi" }] } });
+  expect([t.add(e), t.add(e)]).toEqual([true, false]);
+  expect(t.entries).toHaveLength(1);
+});
+
+test("a card follows its call from the plan to the result", () => {
+  const t = fresh();
+  const card = () => t.entries.find((x) => x.kind === "call") as CallEntry;
+  t.add(event("output.message.completed", { message: { id: "m", parts: [{ type: "tool_call", tool_call: { id: "c", name: "add", arguments: { a: 1 } } }] } }));
+  t.add(event("act.started", { calls: [{ id: "c", name: "add", class: "pure", display_name: "Add" }] }));
+  expect(card()).toMatchObject({ state: "planned", args: { a: 1 }, class: "pure", title: "Add" });
+  t.add(event("approval.requested", { approval: { id: "appr_1", call_id: "c", tool: "add", args: { a: 1 }, state: "open" } }));
+  expect(card().state).toBe("asks");
+  t.add(event("approval.resolved", { approval_id: "appr_1", state: "approved", by: "ada" }));
+  expect(card()).toMatchObject({ state: "planned", approval: { state: "approved", decided_by: "ada" } });
+  t.add(event("tool.started", { call_id: "c", name: "add", lane: "foreground", class: "pure" }));
+  expect(card()).toMatchObject({ state: "running", executions: 1 });
+  t.add(event("tool.completed", { call_id: "c", name: "add", status: "success", result: { result: 3 }, duration_ms: 5 }));
+  expect(card()).toMatchObject({ state: "success", result: { result: 3 } });
+});
+
+test("a call that detached ends with its task, not with its placeholder", () => {
+  const t = fresh();
+  t.add(event("tool.started", { call_id: "c", name: "bash", lane: "foreground", class: "at_most_once" }));
+  t.add(event("tool.detached", { call_id: "c", task_id: "task_1", reason: "soft_budget" }));
+  t.add(event("tool.completed", { call_id: "c", name: "bash", status: "success", result: { result: "placeholder" } }));
+  expect(t.entries[0]).toMatchObject({ state: "background", taskId: "task_1" });
+  t.add(event("task.updated", { task: { id: "task_1", call_id: "c", tool: "bash", state: "unknown", created_at: "2026-01-01T00:00:00Z" } }));
+  expect(t.entries[0]).toMatchObject({ state: "unknown" });
+});
+
+test("clocks that disagree make no negative duration", () => {
+  const t = fresh();
+  t.add({ ...event("turn.started", { turn_id: "x" }), at: "2026-01-01T01:00:00Z" });
+  t.add(event("turn.completed", { stop_reason: "end" }));
+  expect(t.entries[0]).toMatchObject({ text: "Turn completed · 0.0 s" });
+});

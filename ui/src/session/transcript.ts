@@ -1,0 +1,333 @@
+import type { Approval, Event, Message, Part, Planned, Progress, Result, Task } from "../event/types";
+import { safe } from "../text/text";
+
+// Entry is one row of a transcript. An entry that changes is replaced by a new object.
+export type Entry = MessageEntry | AnswerEntry | CallEntry | NoteEntry;
+
+export type MessageEntry = { kind: "message"; id: string; text: string; images: number; role: string; waiting: boolean; at: string };
+export type AnswerEntry = {
+  kind: "answer";
+  id: string;
+  text: string;
+  state: "open" | "complete" | "interrupted";
+  thinking: number;
+  at: string;
+};
+export type CallState = "planned" | "asks" | "waits" | "running" | "background" | "success" | "error" | "timeout" | "canceled" | "interrupted" | "unknown";
+export type CallEntry = {
+  kind: "call";
+  id: string;
+  name: string;
+  title: string;
+  args: unknown;
+  class: string;
+  lane: string;
+  state: CallState;
+  narration: string;
+  startedAt: string;
+  durationMs: number;
+  executions: number;
+  result?: Result;
+  progress?: Progress;
+  status: string;
+  output: string;
+  approval?: Approval;
+  taskId?: string;
+  task?: Task;
+  at: string;
+};
+export type NoteEntry = { kind: "note"; id: string; tone: "plain" | "bad" | "good"; text: string; detail: string; at: string };
+
+// Live is the state of the turn that runs.
+export type Turn = { id: string; startedAt: string; step: number };
+
+const outputChars = 4000; // of live output, of which a card shows the end
+
+type Delta = { message_id: string; offset: number; delta: string };
+type Data = Record<string, unknown>;
+
+// Transcript folds the events of one session to what a reader sees. Events arrive in the order of their
+// seq; live frames may be missing.
+export class Transcript {
+  entries: Entry[] = [];
+  turn: Turn | undefined;
+  paused = false;
+  lastSeq = 0;
+  firstSeq = 0;
+  private index = new Map<string, number>();
+  private bytes = new Map<string, number>(); // UTF-8 length of the text of open answers
+
+  // add applies an event, unless it is known.
+  add(e: Event): boolean {
+    if (e.seq <= this.lastSeq) return false;
+    if (this.firstSeq === 0) this.firstSeq = e.seq;
+    this.lastSeq = e.seq;
+    this.apply(e, e.data as Data);
+    return true;
+  }
+
+  // refold folds all events from the start, as when earlier ones were read. Text that streams is kept.
+  refold(events: readonly Event[]) {
+    const open = this.entries.filter((x) => x.kind === "answer" && x.state === "open");
+    this.entries = [];
+    this.index.clear();
+    this.turn = undefined;
+    this.lastSeq = this.firstSeq = 0;
+    events.forEach((e) => this.add(e));
+    open.forEach((x) => this.put({ ...(this.get(x.id) ?? x), ...x }));
+  }
+
+  // frame applies a live frame, and reports whether anything changed.
+  frame(type: string, data: unknown): boolean {
+    const d = data as Data;
+    switch (type) {
+      case "output.message.delta":
+        return this.delta(data as Delta);
+      case "output.message.progress":
+        return this.change<AnswerEntry>(String(d.message_id), { thinking: Number(d.thinking_chars ?? 0) });
+      case "tool.progress": {
+        const total = d.total as number | undefined;
+        const progress = d.current === undefined ? undefined : { current: d.current as number, total, unit: d.unit as string };
+        return this.change<CallEntry>(String(d.call_id), { status: String(d.message ?? ""), ...(progress && { progress }) });
+      }
+      case "task.live":
+        return this.change<CallEntry>(String(d.call_id), {
+          status: String(d.state_detail ?? ""),
+          ...(d.progress ? { progress: d.progress as Progress } : {}),
+        });
+      case "tool.output.delta": {
+        const call = this.get<CallEntry>(String(d.call_id));
+        return !!call && this.change<CallEntry>(call.id, { output: (call.output + String(d.delta ?? "")).slice(-outputChars) });
+      }
+    }
+    return false;
+  }
+
+  private get<T extends Entry>(id: string): T | undefined {
+    const at = this.index.get(id);
+    return at === undefined ? undefined : (this.entries[at] as T);
+  }
+
+  private put(entry: Entry) {
+    const at = this.index.get(entry.id);
+    if (at !== undefined) {
+      this.entries[at] = entry;
+      return;
+    }
+    this.index.set(entry.id, this.entries.length);
+    this.entries.push(entry);
+  }
+
+  private change<T extends Entry>(id: string, change: Partial<T>): boolean {
+    const known = this.get<T>(id);
+    if (!known) return false;
+    this.put({ ...known, ...change });
+    return true;
+  }
+
+  private note(e: Event, text: string, detail = "", tone: NoteEntry["tone"] = "plain") {
+    this.put({ kind: "note", id: `note ${e.seq}`, text, detail: safe(detail), tone, at: e.at });
+  }
+
+  // call changes the card of a call, and makes it where an earlier page of the journal has it.
+  private call(id: string, e: Event, change: Partial<CallEntry>) {
+    if (this.change<CallEntry>(id, change)) return;
+    const made: CallEntry = {
+      kind: "call", id, name: "", title: "", args: undefined, class: "", lane: "", state: "planned", narration: "", startedAt: "",
+      durationMs: 0, executions: 0, status: "", output: "", at: e.at,
+    };
+    this.put({ ...made, ...change });
+  }
+
+  // delta applies a piece of the answer that streams. offset counts bytes of the text before it; what
+  // comes after it is replaced.
+  private delta(d: Delta): boolean {
+    const known = this.get<AnswerEntry>(d.message_id);
+    if (known && known.state !== "open") return false;
+    let text = known?.text ?? "";
+    const length = this.bytes.get(d.message_id) ?? 0;
+    if (d.offset > length) return false; // a piece before it was lost: the complete text will follow
+    if (d.offset < length) text = new TextDecoder().decode(new TextEncoder().encode(text).subarray(0, d.offset));
+    this.bytes.set(d.message_id, d.offset + new TextEncoder().encode(d.delta).length);
+    text += d.delta;
+    if (known) return this.change<AnswerEntry>(d.message_id, { text });
+    this.put({ kind: "answer", id: d.message_id, text, state: "open", thinking: 0, at: new Date().toISOString() });
+    return true;
+  }
+
+  private apply(e: Event, d: Data) {
+    switch (e.type) {
+      case "message.received":
+        return this.received(e, d.message as Message);
+      case "turn.started":
+        this.turn = { id: String(d.turn_id), startedAt: e.at, step: 0 };
+        return;
+      case "turn.completed":
+      case "turn.failed":
+      case "turn.canceled":
+      case "turn.sealed":
+        return this.turnEnded(e, d);
+      case "reason.started":
+        if (this.turn) this.turn = { ...this.turn, step: this.turn.step + 1 };
+        for (const id of (d.inputs as string[] | undefined) ?? []) this.change<MessageEntry>(id, { waiting: false });
+        return;
+      case "reason.completed":
+        if (!d.success && d.retryable) this.note(e, "The model call failed and is made again", String(d.error ?? d.code ?? ""));
+        return;
+      case "reason.recovered":
+        if (d.mode === "restart") this.bytes.delete(String(d.message_id));
+        return this.note(e, "Resumed after the answer broke off", d.mode === "continue" ? "The model continued from the text it had written." : "");
+      case "output.message.started":
+        if (this.get(String(d.message_id))) return;
+        this.bytes.set(String(d.message_id), 0);
+        return this.put({ kind: "answer", id: String(d.message_id), text: "", state: "open", thinking: 0, at: e.at });
+      case "output.message.replaced": {
+        const text = String(d.replacement ?? "");
+        this.bytes.set(String(d.message_id), new TextEncoder().encode(text).length);
+        this.change<AnswerEntry>(String(d.message_id), { text });
+        return;
+      }
+      case "output.message.completed":
+        return this.answered(e, d.message as Message, !!d.interrupted);
+      case "context.compacted":
+        return this.note(e, "The model sees a shorter version of what came before");
+      case "session.paused":
+        this.paused = true;
+        return this.note(e, `Paused by ${String(d.by ?? "")}`, String(d.reason ?? ""));
+      case "session.resumed":
+        this.paused = false;
+        return this.note(e, `Resumed by ${String(d.by ?? "")}`);
+      case "budget.paused":
+      case "budget.exhausted":
+        return this.note(e, "A budget stopped the session", String(d.why ?? ""), "bad");
+      case "session.forked":
+        return this.note(e, "Forked from another session", String(d.from ?? ""));
+    }
+    this.applyCall(e, d);
+  }
+
+  private received(e: Event, m: Message) {
+    const parts = m.parts ?? [];
+    this.put({
+      kind: "message", id: m.id || `message ${e.seq}`, role: m.role || "user", text: textOf(parts),
+      images: parts.filter((p) => p.type.startsWith("image")).length, waiting: true, at: e.at,
+    });
+  }
+
+  private answered(e: Event, m: Message, interrupted: boolean) {
+    const parts = m.parts ?? [];
+    const id = m.id || `answer ${e.seq}`;
+    this.bytes.delete(id);
+    const state = interrupted || m.interrupted ? "interrupted" : "complete";
+    this.put({ kind: "answer", id, text: textOf(parts), state, thinking: 0, at: this.get(id)?.at ?? e.at });
+    for (const p of parts) {
+      if (p.tool_call) this.call(p.tool_call.id, e, { name: p.tool_call.name, args: p.tool_call.arguments });
+    }
+  }
+
+  private turnEnded(e: Event, d: Data) {
+    const ms = this.turn ? Date.parse(e.at) - Date.parse(this.turn.startedAt) : Number(d.duration_ms ?? 0);
+    this.turn = undefined;
+    for (const entry of this.entries) {
+      if (entry.kind === "answer" && entry.state === "open") this.put({ ...entry, state: "interrupted" });
+    }
+    const id = `turn ${e.seq}`;
+    const span = Math.max(0, ms);
+    const put = (text: string, detail: string, tone: NoteEntry["tone"]) =>
+      this.put({ kind: "note", id, text: `${text} · ${(span / 1000).toFixed(span < 10000 ? 1 : 0)} s`, detail: safe(detail), tone, at: e.at });
+    switch (e.type) {
+      case "turn.completed":
+        return put(d.stop_reason === "max_iterations" ? "Turn ended at its limit of steps" : "Turn completed", "", "plain");
+      case "turn.failed":
+        return put("Turn failed", String(d.error ?? ""), "bad");
+      case "turn.canceled":
+        return put(`Turn interrupted by ${String(d.by ?? "")}`, String(d.reason ?? ""), "plain");
+    }
+    put("Turn stopped by the runtime", String(d.detail ?? d.reason ?? ""), "bad");
+  }
+
+  private applyCall(e: Event, d: Data) {
+    const id = String(d.call_id ?? e.call_id ?? "");
+    switch (e.type) {
+      case "act.started":
+        for (const p of (d.calls as Planned[] | undefined) ?? []) this.planned(e, p);
+        return;
+      case "tool.started":
+        return this.call(id, e, {
+          name: String(d.name), class: String(d.class ?? ""), lane: String(d.lane ?? ""), state: d.lane === "background" ? "background" : "running",
+          startedAt: e.at, executions: (this.get<CallEntry>(id)?.executions ?? 0) + 1, narration: safe(String(d.narration ?? "")),
+        });
+      case "tool.taken_over":
+        this.call(id, e, { name: String(d.name), executions: Number(d.executions ?? 1) });
+        return this.note(e, `A worker took over ${String(d.name)} after a crash: ${String(d.how).replaceAll("_", " ")}`);
+      case "tool.detached":
+        return this.call(id, e, { state: "background", taskId: String(d.task_id), lane: "background" });
+      case "tool.call_requested":
+        return this.call(id, e, { name: String(d.name), args: d.args, state: "waits" });
+      case "tool.completed": {
+        const known = this.get<CallEntry>(id);
+        // the result of a call that detached is a placeholder: its task has the real one
+        if (known?.state === "background" && known.taskId) return this.call(id, e, { result: d.result as Result });
+        return this.call(id, e, {
+          name: String(d.name), state: d.status as CallState, result: d.result as Result, durationMs: Number(d.duration_ms ?? 0),
+          narration: safe(String(d.narration ?? known?.narration ?? "")),
+        });
+      }
+      case "tool.unknown":
+        return this.call(id, e, { name: String(d.name), state: "unknown" });
+      case "tool.resolved":
+        this.call(id, e, { state: d.outcome === "succeeded" ? "success" : "error" });
+        return this.note(e, `${String(d.by)} resolved a call: ${String(d.answer).replaceAll("_", " ")}`, String(d.note ?? ""));
+      case "approval.requested": {
+        const approval = d.approval as Approval;
+        return this.call(approval.call_id, e, { name: approval.tool, args: approval.args, state: "asks", approval });
+      }
+      case "approval.resolved":
+        return this.decided(d);
+      case "task.created":
+      case "task.updated":
+        return this.taskChanged(e, d.task as Task);
+    }
+  }
+
+  private planned(e: Event, p: Planned) {
+    const known = this.get<CallEntry>(p.id);
+    this.call(p.id, e, {
+      name: p.name, title: safe(p.display_name ?? ""), class: p.class ?? "", lane: p.lane ?? "", narration: safe(p.narration ?? ""),
+      ...(p.refusal ? { state: "error" as const, result: p.refusal } : {}),
+      ...(known ? {} : { args: undefined }),
+    });
+  }
+
+  private decided(d: Data) {
+    const at = this.entries.findLast((x) => x.kind === "call" && x.approval?.id === d.approval_id) as CallEntry | undefined;
+    if (!at?.approval) return;
+    const approval = { ...at.approval, state: String(d.state), decided_by: String(d.by ?? ""), note: d.note ? String(d.note) : undefined };
+    this.change<CallEntry>(at.id, { approval, ...(at.state === "asks" ? { state: "planned" as const } : {}) });
+  }
+
+  private taskChanged(e: Event, task: Task) {
+    const id = task.call_id || `task ${task.id}`;
+    const state: CallState =
+      task.state === "succeeded" ? "success"
+      : task.state === "failed" ? "error"
+      : task.state === "canceled" ? "canceled"
+      : task.state === "unknown" ? "unknown"
+      : "background";
+    const ms = task.finished_at ? Date.parse(task.finished_at) - Date.parse(task.started_at ?? task.created_at) : 0;
+    this.call(id, e, {
+      task, taskId: task.id, state, lane: "background", durationMs: Math.max(0, ms), status: safe(task.state_detail ?? ""),
+      startedAt: task.started_at ?? task.created_at,
+      ...(this.get<CallEntry>(id)?.name ? {} : { name: task.tool }),
+      ...(task.progress ? { progress: task.progress as Progress } : {}),
+    });
+  }
+}
+
+// textOf joins the texts of a message.
+function textOf(parts: Part[]): string {
+  return parts
+    .filter((p) => p.type === "text")
+    .map((p) => p.text ?? "")
+    .join("\n");
+}

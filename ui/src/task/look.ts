@@ -1,0 +1,21 @@
+import type { Look } from "../app/icon";
+
+const looks: Record<string, Look> = {
+  queued: { icon: "clock", word: "Queued", tone: "soft" },
+  running: { icon: "ring", word: "Running", tone: "live", spin: true },
+  awaiting_input: { icon: "hand", word: "Needs you", tone: "warn" },
+  succeeded: { icon: "check", word: "Done", tone: "good" },
+  failed: { icon: "cross", word: "Failed", tone: "bad" },
+  canceled: { icon: "stop", word: "Canceled", tone: "soft" },
+  unknown: { icon: "ask", word: "Unknown outcome", tone: "odd" },
+};
+
+// taskLook returns how the state of a task is shown.
+export function taskLook(state: string): Look {
+  return looks[state] ?? { icon: "dot", word: state, tone: "soft" };
+}
+
+// ended reports whether a task has ended.
+export function ended(state: string): boolean {
+  return state === "succeeded" || state === "failed" || state === "canceled" || state === "unknown";
+}

@@ -1,0 +1,17 @@
+import react from "@vitejs/plugin-react";
+import { defineConfig } from "vite";
+
+// The addresses in the built files are relative, so that the UI works below any path prefix.
+export default defineConfig({
+  base: "./",
+  plugins: [react()],
+  build: {
+    outDir: "../internal/ui/dist",
+    emptyOutDir: true,
+    target: "es2022",
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    license: { fileName: "licenses.txt" },
+  },
+  test: { include: ["src/**/*.test.ts"], environment: "node" },
+} as Parameters<typeof defineConfig>[0]);
