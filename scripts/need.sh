@@ -56,6 +56,15 @@ need_curl() {
 	step "curl: $(curl --version | head -n 1 | cut -d ' ' -f 2)"
 }
 
+need_dpkg() {
+	if ! command -v dpkg >/dev/null; then
+		step "dpkg: missing"
+		[[ $(uname) == Linux ]] || return 0 # the package is installed on Linux
+		bring "the package for Debian is installed with dpkg" dpkg
+	fi
+	step "dpkg: $(dpkg --version | head -n 1 | awk '{print $7}')"
+}
+
 need_strace() {
 	if ! command -v strace >/dev/null; then
 		step "strace: missing"

@@ -23,6 +23,7 @@ limit=15m
 began=$SECONDS
 need_go
 need_strace
+need_dpkg
 need_nginx
 need_postgres
 mapfile -t files < <(grep -rlE --include='*_test.go' '^//go:build .*\bsoak\b' "${@:-.}" | sort)

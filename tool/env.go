@@ -274,7 +274,7 @@ type Mover interface {
 // Grepper is implemented by Files that search their content themselves, for example with an index.
 // Other files are read one after another.
 type Grepper interface {
-	// Grep searches the lines of text files. The caller has checked s, and limits what is returned.
+	// Grep searches the lines of text files. The caller has checked s, and limits the matches.
 	// errors.ErrUnsupported: these files are to be read one after another after all.
 	Grep(ctx context.Context, s FileSearch) (FileMatches, error)
 }

@@ -167,9 +167,9 @@ func shownImages(messages []perdure.Message) (images []string, texts string) {
 	return images, texts
 }
 
-// TestImagesReachTheModel: what was uploaded over HTTP and by the command line, and what a tool
-// returned, reaches a model server as an image, stands in the journal as a reference, and is
-// unavailable once it is deleted.
+// TestImagesReachTheModel: an image that was uploaded over HTTP or by the command line, or that a
+// tool returned, reaches the model server, is a reference in the journal, and is unavailable once
+// it is deleted.
 func TestImagesReachTheModel(t *testing.T) {
 	t.Parallel()
 	script, err := scripted.Parse("look", []byte("rules:\n  - when: {user_contains: draw, last_role: user}\n    calls: [{name: art__draw, args: {}}]\nsteps:\n  - {text: seen, repeat: true}\n"))

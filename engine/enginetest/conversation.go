@@ -274,7 +274,13 @@ func askFails(t *testing.T, open Harness) {
 func attendAnswers(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: detachingScript(ask("ask", "{}"))})
 	s.Release("ask_after")
-	got, err := engine.Ask(s.ctx, s.eng, s.id, perdure.Text("go"))
+	message := perdure.Text("go").WithKey("go")
+	if _, err := engine.Ask(s.ctx, s.eng, s.id, message); err != nil {
+		t.Fatal(err)
+	}
+	s.question(1) // the task may ask after the turn has ended
+
+	got, err := engine.Ask(s.ctx, s.eng, s.id, message)
 	if err != nil || len(got.Questions) != 1 || got.Questions[0].InputRequest.Prompt != "which one?" {
 		t.Fatalf("got %+v, %v; want the question", got, err)
 	}

@@ -83,16 +83,25 @@ func (e hostAgents) startOnce(ctx context.Context, o tool.SessionRequest) error 
 	})
 }
 
-// startUnlessExists calls start if the session does not exist yet.
+// startUnlessExists calls start if the session does not exist yet. Of several callers that create
+// it at the same time, one does, and the others find it.
 func (e hostAgents) startUnlessExists(ctx context.Context, id perdure.SessionID, a perdure.Agent, start func() error) error {
 	if _, err := perdure.ParseID[perdure.SessionID](string(id)); err != nil {
 		return err
 	}
-	known, err := store.Read(ctx, e.cfg.Store, func(r store.Reader) (bool, error) { return sameAgent(r, id, a) })
-	if known || err != nil {
+	exists := func() (bool, error) {
+		return store.Read(ctx, e.cfg.Store, func(r store.Reader) (bool, error) { return sameAgent(r, id, a) })
+	}
+	if known, err := exists(); known || err != nil {
 		return err
 	}
-	return start()
+	err := start()
+	if errors.Is(err, perdure.Conflict) { // on Postgres the transaction did not see the one that it waited for
+		if known, other := exists(); known || other != nil {
+			return other
+		}
+	}
+	return err
 }
 
 // start seeds the initial files and commits a new session.

@@ -30,7 +30,7 @@ func (r *rig) image(session string) string {
 	return session + "/images/" + string(want[engine.Image](r, 201, r.upload(session, "some.png", onePixel)).ID)
 }
 
-// TestImages: what was uploaded is read back with the type of its bytes, never as a page.
+// TestImages: an uploaded image is read back with the type of its bytes, never as a page.
 func TestImages(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

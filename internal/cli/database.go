@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"strings"
 
@@ -140,13 +139,9 @@ func (c *sqlDump) Run(ctx context.Context, a *app) error {
 			_, err := text.WriteTo(a.out)
 			return err
 		}
-		file, err := os.OpenFile(c.To, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-		if errors.Is(err, fs.ErrExist) {
-			return &userError{err: perdure.Conflict, message: a.oneLine(c.To, 200) + " already exists and was not changed",
-				hint: "choose another file with --to"}
-		}
+		file, err := createLocal(a, c.To, false, "choose another file with --to")
 		if err != nil {
-			return usageError("cannot write the file: "+err.Error(), "choose a file in a folder that this user can write to")
+			return err
 		}
 		err = eng.Databases().Dump(ctx, s.ID, c.Name, file)
 		if err == nil {

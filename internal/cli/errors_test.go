@@ -219,7 +219,7 @@ func TestNoteWait(t *testing.T) {
 		a := &app{Dependencies: Dependencies{Stderr: &said}}
 		a.noteWait("a quick answer")()
 		ended := a.noteWait("the tool \x1bslow")
-		<-time.After(patience - time.Second)
+		<-time.After(silentTime - time.Second)
 		if said.Len() > 0 {
 			t.Errorf("too early: %s", said.String())
 		}
@@ -269,7 +269,7 @@ func TestVoiceSilence(t *testing.T) {
 		h := newHeard(t)
 		h.happens(perdure.ReasonStarted{Attempt: 1})
 		h.working(nil)
-		<-time.After(patience + time.Second)
+		<-time.After(silentTime + time.Second)
 		h.working(nil)
 		h.working(nil)
 		if h.stderr.String() != "… waiting for the model\n" {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 	"strings"
@@ -179,24 +178,12 @@ func (c *fileGet) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		to, how := c.To, os.O_WRONLY|os.O_CREATE|os.O_EXCL
+		to := c.To
 		if to == "" {
 			to = path.Base(f.Path)
 		}
-		if c.Force {
-			how = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
-		}
-		file, err := os.OpenFile(to, how, 0o600)
-		if errors.Is(err, fs.ErrExist) {
-			return &userError{err: perdure.Conflict, message: a.oneLine(to, 200) + " already exists and was not changed",
-				hint: "overwrite it with --force, or choose another file"}
-		}
-		if err != nil {
-			return usageError("cannot write the file: "+err.Error(), "choose a file in a folder that this user can write to")
-		}
-		_, err = file.Write(f.Content)
-		if err = errors.Join(err, file.Close()); err != nil {
-			return fmt.Errorf("write %s: %w", to, err)
+		if err := download(a, to, c.Force, f.Content); err != nil {
+			return err
 		}
 		a.message("wrote %s of %s to %s", count(f.SizeBytes, "byte"), a.oneLine(f.Path, 200), a.oneLine(to, 200))
 		return nil

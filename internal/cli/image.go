@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -143,24 +141,12 @@ func (c *imageGet) Run(ctx context.Context, a *app) error {
 			_, err := a.out.Write(i.Content)
 			return err
 		}
-		to, how := c.To, os.O_WRONLY|os.O_CREATE|os.O_EXCL
+		to := c.To
 		if to == "" {
 			to = string(i.ID) + "." + strings.TrimPrefix(i.ContentType, "image/")
 		}
-		if c.Force {
-			how = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
-		}
-		file, err := os.OpenFile(to, how, 0o600)
-		if errors.Is(err, fs.ErrExist) {
-			return &userError{err: perdure.Conflict, message: a.oneLine(to, 200) + " already exists and was not changed",
-				hint: "overwrite it with --force, or choose another file"}
-		}
-		if err != nil {
-			return usageError("cannot write the file: "+err.Error(), "choose a file in a folder that this user can write to")
-		}
-		_, err = file.Write(i.Content)
-		if err = errors.Join(err, file.Close()); err != nil {
-			return fmt.Errorf("write %s: %w", to, err)
+		if err := download(a, to, c.Force, i.Content); err != nil {
+			return err
 		}
 		a.message("wrote %s of %s to %s", count(i.SizeBytes, "byte"), i.ID, a.oneLine(to, 200))
 		return nil
@@ -190,7 +176,7 @@ type attachedImage struct {
 	engine.ImageWrite
 }
 
-// attachedImages reads what was typed: ids of images, and local files.
+// attachedImages reads the values of --image: ids of images, and local files.
 func attachedImages(a *app, typed []string) ([]attachedImage, error) {
 	var all []attachedImage
 	for _, word := range typed {

@@ -184,7 +184,7 @@ func (v *progressPrinter) printProgress(id, name, line string) {
 
 // working shows the progress of the live tasks, and that a model has been silent for a while.
 func (v *progressPrinter) working(tasks []perdure.Task) {
-	if !v.askedAt.IsZero() && time.Since(v.askedAt) > patience {
+	if !v.askedAt.IsZero() && time.Since(v.askedAt) > silentTime {
 		v.askedAt = time.Time{}
 		v.print("…", dim, "waiting for the model")
 	}

@@ -39,7 +39,7 @@ type DetachOptions struct {
 // DetachError is the end of a detached server before it answered requests.
 type DetachError struct {
 	Code int    // its exit code
-	Said string // what it printed
+	Said string // its output
 }
 
 // Error returns what the server printed.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -321,13 +320,9 @@ func (c *sessionExport) Run(ctx context.Context, a *app) error {
 			export := &exportHeadWriter{to: out, tell: sessionText{a}.leftOut}
 			return errors.Join(eng.Sessions().Export(ctx, s.ID, export), export.flush())
 		}
-		file, err := os.OpenFile(c.To, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-		if errors.Is(err, fs.ErrExist) {
-			return &userError{err: perdure.Conflict, message: c.To + " already exists and was not changed",
-				hint: "choose another file with --to"}
-		}
+		file, err := createLocal(a, c.To, false, "choose another file with --to")
 		if err != nil {
-			return fmt.Errorf("export %s: %w", s.ID, err)
+			return err
 		}
 		out := &exportHeadWriter{to: file, tell: sessionText{a}.leftOut}
 		err = errors.Join(eng.Sessions().Export(ctx, s.ID, out), out.flush())

@@ -21,7 +21,7 @@ func TestSendDatagram(t *testing.T) {
 	path := filepath.Join(dir, "s")
 	listener, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
-		t.Skip("this system has no datagrams between processes: ", err)
+		t.Fatal(err)
 	}
 	defer listener.Close()
 	if err := egress.SendDatagram(t.Context(), path, "READY=1"); err != nil {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzReadGrant: what was sealed is read as a grant, as the token of a user, or not at all, and no
-// error shows it.
+// FuzzReadGrant: a text is read as a grant, as the token of a user, or not at all, and no error
+// shows it.
 func FuzzReadGrant(f *testing.F) {
 	for _, text := range []string{"", "token", "grant", grantPrefix, grantPrefix + `{"access_token":"a","refresh_token":"r"}`,
 		grantPrefix + `{"access_token":""}`, grantPrefix + `{"access_token":"secret-of-the-test"`, `{"access_token":"a"}`} {

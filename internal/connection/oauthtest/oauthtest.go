@@ -287,7 +287,7 @@ func refuse(w http.ResponseWriter, status int, code string) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// api answers with what it received, so that a test sees whether it is masked.
+// api repeats the header Authorization in its response, so that a test sees whether it is masked.
 func (p *Provider) api(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
