@@ -36,8 +36,19 @@ export function newRouter(linkError: unknown) {
     path: "/tasks/$id",
     component: lazyRouteComponent(() => import("../task/page"), "TaskPage"),
   });
+  const settingsIndex = createRoute({
+    getParentRoute: () => top,
+    path: "/settings",
+    component: lazyRouteComponent(() => import("../settings/page"), "SettingsIndex"),
+  });
+  const settings = createRoute({
+    getParentRoute: () => top,
+    path: "/settings/$section",
+    validateSearch: (s: Record<string, unknown>) => textsOf(s, "item", "q", "session"),
+    component: lazyRouteComponent(() => import("../settings/page"), "SettingsPage"),
+  });
   return createRouter({
-    routeTree: top.addChildren([index, sessions, session, tasks, task]),
+    routeTree: top.addChildren([index, sessions, session, tasks, task, settingsIndex, settings]),
     basepath: root.pathname.replace(/\/$/, ""),
     defaultNotFoundComponent: () => <NotFound what="page" />,
     defaultErrorComponent: ({ error, reset }) => (
@@ -48,6 +59,11 @@ export function newRouter(linkError: unknown) {
     defaultPreload: "intent",
     scrollRestoration: false,
   });
+}
+
+// textsOf returns the named texts of an address.
+function textsOf<K extends string>(search: Record<string, unknown>, ...names: K[]): { [k in K]?: string } {
+  return Object.fromEntries(names.flatMap((n) => (search[n] !== undefined ? [[n, String(search[n])]] : []))) as { [k in K]?: string };
 }
 
 declare module "@tanstack/react-router" {
