@@ -64,14 +64,19 @@ test("each section at 1440 and 380 px, light and dark: axe, and nothing sticks o
   }
 });
 
-test("the shell leads to the settings, and the keyboard to each section", async ({ page, server }) => {
+test("the keyboard leads from the list of sections to a section, and into a dialog and out of it", async ({ page, server }) => {
   await enter(page, server);
-  await page.getByRole("link", { name: "Settings" }).focus();
+  await page.goto(`${server.url}/ui/settings`);
+  await page.getByRole("link", { name: /^Tokens/ }).focus();
   await page.keyboard.press("Enter");
-  await expect(page.getByRole("heading", { name: "Settings" })).toBeVisible();
-  await page.getByRole("link", { name: /^Tools/ }).focus();
+  await expect(page.getByRole("heading", { level: 1, name: "Tokens" })).toBeVisible();
+  const create = page.getByRole("button", { name: "Create a token" });
+  await create.focus();
   await page.keyboard.press("Enter");
-  await expect(page.getByRole("heading", { level: 1, name: "Tools" })).toBeVisible();
+  await expect(page.getByLabel("Name, for people")).toBeFocused();
+  await page.keyboard.press("Escape");
+  await expect(page.getByRole("dialog")).toHaveCount(0);
+  await expect(create).toBeFocused();
 });
 
 test("U-11: an unknown section, tool and session are friendly", async ({ page, server }) => {

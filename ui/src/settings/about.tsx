@@ -81,7 +81,7 @@ function Doctor() {
               />
             )}
           </Loaded>
-          <Cli text="perdure doctor" />
+          <Cli text="perdure doctor" curl={{ method: "GET", path: "/v1/doctor" }} />
         </>
       )}
     </section>

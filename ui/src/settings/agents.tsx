@@ -122,6 +122,7 @@ function AgentDetail({ of }: { of: Agent }) {
           action="Delete"
           word={of.name}
           cli={command("perdure", "agent", "delete", of.name)}
+          curl={{ method: "DELETE", path: `/v1/agents/${id}` }}
           run={async () => {
             await need(api.DELETE("/v1/agents/{agent}", { params: { path: { agent: id } } } as never));
             void queries.invalidateQueries({ queryKey: ["settings-agents"] });

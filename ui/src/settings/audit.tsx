@@ -56,7 +56,7 @@ export function Audit() {
         )}
       </Loaded>
       <More read={read} />
-      <Cli text={command("perdure", "audit", "list", "--newest", "--limit", "100", ...(q ? ["--action", q] : []))} />
+      <Cli text={command("perdure", "audit", "list", "--newest", "--limit", "100", ...(q ? ["--action", q] : []))} curl={{ method: "GET", path: `/v1/audit?order=newest${q ? `&action=${encodeURIComponent(q)}` : ""}` }} />
     </>
   );
 }

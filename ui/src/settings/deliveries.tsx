@@ -74,12 +74,13 @@ export function Deliveries({ webhook }: { webhook: Webhook }) {
         )}
       </Loaded>
       <More read={read} />
-      <Cli text={command("perdure", "webhook", "test", webhook.id)} />
+      <Cli text={command("perdure", "webhook", "test", webhook.id)} curl={{ method: "POST", path: `/v1/webhooks/${webhook.id}/test`, body: {} }} />
       {again && (
         <Ask
           title="Send this delivery again?"
           action="Send again"
           cli={command("perdure", "webhook", "redeliver", webhook.id, again.id)}
+          curl={{ method: "POST", path: `/v1/webhooks/${webhook.id}/deliveries/${again.id}/redeliver`, body: {} }}
           run={async () => {
             await need(api.POST("/v1/webhooks/{id}/deliveries/{delivery}/redeliver", { params: { path: { id: webhook.id, delivery: again.id } }, body: {} } as never));
             reread();

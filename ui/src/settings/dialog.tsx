@@ -1,6 +1,8 @@
 import { useState, type ReactNode } from "react";
 import { Dialog, Heading, Modal, ModalOverlay } from "react-aria-components";
+import { server } from "../app/api";
 import { Button, CopyLine, Failure } from "../app/pieces";
+import { curlLine, type Request } from "../text/shell";
 import { useAct } from "./act";
 import "../session/new.css";
 
@@ -22,20 +24,26 @@ export function Window({ title, children, onClose, fixed }: { title: string; chi
   );
 }
 
-// Cli shows how an action is done on the command line.
-export function Cli({ text }: { text: string }) {
+// Cli shows how an action is done on the command line, and with curl.
+export function Cli({ text, curl }: { text: string; curl?: Request }) {
   return (
     <div className="cli">
       <span className="soft small">The same on the command line</span>
       <CopyLine text={text} />
+      {curl && (
+        <details className="small">
+          <summary className="soft">With curl</summary>
+          <CopyLine text={curlLine(server.href, curl)} />
+        </details>
+      )}
     </div>
   );
 }
 
-type AskProps = { title: string; children?: ReactNode; action: string; word?: string; cli: string; run: () => Promise<unknown>; onClose: () => void };
+type AskProps = { title: string; children?: ReactNode; action: string; word?: string; cli: string; curl: Request; run: () => Promise<unknown>; onClose: () => void };
 
 // Ask asks before an act. With a word, that word has to be typed: the act cannot be undone.
-export function Ask({ title, children, action, word, cli, run, onClose }: AskProps) {
+export function Ask({ title, children, action, word, cli, curl, run, onClose }: AskProps) {
   const [typed, setTyped] = useState("");
   const act = useAct(run, onClose);
   return (
@@ -65,7 +73,7 @@ export function Ask({ title, children, action, word, cli, run, onClose }: AskPro
             Cancel
           </Button>
         </div>
-        <Cli text={cli} />
+        <Cli text={cli} curl={curl} />
       </form>
     </Window>
   );

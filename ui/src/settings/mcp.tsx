@@ -153,7 +153,7 @@ export function TestConnection({ name, verb }: { name: string; verb: string }) {
         )}
       </div>
       {test.error ? <Failure error={test.error} /> : null}
-      <Cli text={command("perdure", "connection", "test", name)} />
+      <Cli text={command("perdure", "connection", "test", name)} curl={{ method: "POST", path: `/v1/connections/${name}/test`, body: {} }} />
     </Scoped>
   );
 }

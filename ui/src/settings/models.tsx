@@ -77,7 +77,7 @@ function Form({ now, providers, close }: { now: string; providers: Provider[]; c
         )}
         <Button onPress={close}>Cancel</Button>
       </div>
-      <Cli text={command("perdure", "model", "default", name.trim() || "NAME")} />
+      <Cli text={command("perdure", "model", "default", name.trim() || "NAME")} curl={{ method: "PUT", path: "/v1/models/default", body: { name: name.trim() || "NAME" } }} />
     </form>
   );
 }

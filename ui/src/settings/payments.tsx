@@ -159,7 +159,7 @@ function Resolve({ of, onClose }: { of: Payment; onClose: () => void }) {
           </Button>
           <Button onPress={onClose}>Cancel</Button>
         </div>
-        <Cli text={command("perdure", "payment", "resolve", of.id, paid ? "--happened" : outcome ? "--did-not-happen" : false, ...(note.trim() ? ["--note", note.trim()] : []))} />
+        <Cli text={command("perdure", "payment", "resolve", of.id, paid ? "--happened" : outcome ? "--did-not-happen" : false, ...(note.trim() ? ["--note", note.trim()] : []))} curl={{ method: "POST", path: `/v1/payments/${of.id}/resolve`, body: { outcome: outcome || "happened", ...(note.trim() ? { note: note.trim() } : {}) } }} />
       </form>
     </Window>
   );

@@ -80,6 +80,11 @@ export function ProviderForm({ of, onClose }: { of?: Provider; onClose: () => vo
         </div>
         <Cli
           text={command("perdure", "provider", "set", id || "NAME", "--kind", kind, ...(url.trim() ? ["--base-url", url.trim()] : []), ...(model.trim() ? ["--default-model", model.trim()] : []), noKey && "--no-key", kept && "--keep-key")}
+          curl={{
+            method: "PUT",
+            path: `/v1/providers/${id || "NAME"}`,
+            body: { kind, ...(url.trim() ? { base_url: url.trim() } : {}), ...(model.trim() ? { default_model: model.trim() } : {}), ...(noKey ? { key: "" } : kept ? {} : { key: "KEY" }) },
+          }}
         />
       </form>
     </Window>

@@ -16,7 +16,7 @@ import { ProviderForm } from "./provider-form";
 export type Provider = Schemas["Provider"];
 
 const look = (p: Provider): Look =>
-  p.ready ? { icon: "check", word: "Ready", tone: "good" } : { icon: "cross", word: p.missing ? `Missing: ${oneLine(p.missing, 60)}` : "Not ready", tone: "warn" };
+  p.ready ? { icon: "check", word: "Ready", tone: "good" } : { icon: "cross", word: "Not ready", tone: "warn" };
 
 const sources: Record<string, string> = { environment: "from the environment of the server", store: "stored", program: "part of the program" };
 
@@ -60,7 +60,7 @@ export function Providers() {
                   item: p.name,
                   look: look(p),
                   title: oneLine(p.name, 80),
-                  detail: [p.kind, p.default_model && oneLine(p.default_model, 60), p.source && (sources[p.source] ?? p.source)].filter(Boolean).join(" · "),
+                  detail: [p.kind, p.default_model && oneLine(p.default_model, 60), p.source && (sources[p.source] ?? p.source), !p.ready && p.missing && oneLine(p.missing, 160)].filter(Boolean).join(" · "),
                 }))}
               />
             }
@@ -83,6 +83,7 @@ function ProviderDetail({ of }: { of: Provider }) {
       <Facts
         facts={[
           ["State", look(of).word],
+          ["Missing", of.missing && <span className="untrusted">{safe(of.missing)}</span>],
           ["Protocol", of.kind],
           ["URL", of.base_url && <code className="untrusted">{safe(of.base_url)}</code>],
           ["Default model", of.default_model && <code>{safe(of.default_model)}</code>],
@@ -93,7 +94,7 @@ function ProviderDetail({ of }: { of: Provider }) {
       />
       <Scoped scope="admin">
         <ProviderTest of={of} />
-        {of.source !== "program" && (
+        {(of.source === "store" || of.kind === "openai" || of.kind === "anthropic") && (
           <div className="row-of">
             <Button onPress={() => setOpen("change")}>{of.source === "store" ? "Change…" : "Store a key…"}</Button>
             {of.source === "store" && <Button onPress={() => setOpen("delete")}>Delete…</Button>}
@@ -107,6 +108,7 @@ function ProviderDetail({ of }: { of: Provider }) {
           action="Delete provider and key"
           word={of.name}
           cli={command("perdure", "provider", "delete", of.name)}
+          curl={{ method: "DELETE", path: `/v1/providers/${of.name}` }}
           run={async () => {
             await need(api.DELETE("/v1/providers/{provider}", { params: { path: { provider: of.name } } } as never));
             choose({ item: undefined });
@@ -161,7 +163,7 @@ function ProviderTest({ of }: { of: Provider }) {
           {r.why ? ` · ${oneLine(r.why, 300)}` : ""}
         </p>
       )}
-      <Cli text={command("perdure", "provider", "test", model.trim() ? `${of.name}/${model.trim()}` : of.name)} />
+      <Cli text={command("perdure", "provider", "test", model.trim() ? `${of.name}/${model.trim()}` : of.name)} curl={{ method: "POST", path: `/v1/providers/${of.name}/test`, body: model.trim() ? { model: model.trim() } : {} }} />
     </form>
   );
 }

@@ -127,6 +127,7 @@ function OfSession({ session }: { session: string }) {
           action="Delete"
           word={open.name}
           cli={command("perdure", "secret", "delete", session, open.name)}
+          curl={{ method: "DELETE", path: `/v1/sessions/${session}/secrets/${open.name}` }}
           run={async () => {
             await need(api.DELETE("/v1/sessions/{id}/secrets/{name}", { params: { path: { id: session, name: open.name } } } as never));
             void reread();
@@ -181,7 +182,7 @@ function SecretForm({ session, of, onClose, onDone }: { session: string; of?: Se
           </Button>
           <Button onPress={onClose}>Cancel</Button>
         </div>
-        <Cli text={command("perdure", "secret", of ? "rotate" : "set", session, id || "NAME", ...(of ? [] : chosen.flatMap((h) => ["--host", h])))} />
+        <Cli text={command("perdure", "secret", of ? "rotate" : "set", session, id || "NAME", ...(of ? [] : chosen.flatMap((h) => ["--host", h])))} curl={{ method: "PUT", path: `/v1/sessions/${session}/secrets/${id || "NAME"}`, body: { value: "VALUE", ...(chosen.length ? { hosts: chosen } : {}) } }} />
       </form>
     </Window>
   );

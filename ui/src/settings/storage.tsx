@@ -105,7 +105,7 @@ function Verify({ now }: { now: number }) {
           Verify now
         </Button>
       </div>
-      <Cli text="perdure admin verify" />
+      <Cli text="perdure admin verify" curl={{ method: "POST", path: "/v1/storage/verify", body: {} }} />
     </section>
   );
 }

@@ -73,6 +73,7 @@ export function Tokens() {
           action="Revoke"
           word={open.name}
           cli={command("perdure", "token", "revoke", open.id)}
+          curl={{ method: "DELETE", path: `/v1/tokens/${open.id}` }}
           run={async () => {
             await need(api.DELETE("/v1/tokens/{token}", { params: { path: { token: open.id } } } as never));
             void reread();
@@ -164,7 +165,7 @@ function Create({ scopes, onClose, onMade }: { scopes: Scope[]; onClose: () => v
           </Button>
           <Button onPress={onClose}>Cancel</Button>
         </div>
-        <Cli text={command("perdure", "token", "create", name.trim() || "NAME", ...chosen.flatMap((s) => ["--scope", s]), agent && "--agent", ...(ends.flag ? ["--expires", ends.flag] : []))} />
+        <Cli text={command("perdure", "token", "create", name.trim() || "NAME", ...chosen.flatMap((s) => ["--scope", s]), agent && "--agent", ...(ends.flag ? ["--expires", ends.flag] : []))} curl={{ method: "POST", path: "/v1/tokens", body: { name: name.trim() || "NAME", scopes: chosen, ...(agent ? { agent } : {}) } }} />
       </form>
     </Window>
   );

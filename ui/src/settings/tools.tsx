@@ -142,11 +142,13 @@ export function ToolCall({ tool }: { tool: Tool }) {
         >
           <label>
             Arguments, as JSON
-            <textarea className="field mono" rows={Math.min(10, Math.max(3, text.split("\n").length))} value={text} onChange={(e) => setText(e.target.value)} spellCheck={false} aria-describedby="json-fault" />
+            <textarea className="field mono" rows={Math.min(10, Math.max(3, text.split("\n").length))} value={text} onChange={(e) => setText(e.target.value)} spellCheck={false} aria-describedby={wrong ? "json-fault" : undefined} />
           </label>
-          <p className="small tone-bad" id="json-fault">
-            {wrong && `This is not JSON: ${oneLine(wrong, 160)}`}
-          </p>
+          {wrong && (
+            <p className="small tone-bad" id="json-fault">
+              This is not JSON: {oneLine(wrong, 160)}
+            </p>
+          )}
           <div className="row-of">
             <Button type="submit" look="first" isDisabled={call.pending || !!wrong}>
               {call.pending ? "Calling…" : "Call once"}
@@ -162,7 +164,7 @@ export function ToolCall({ tool }: { tool: Tool }) {
               <LongText text={call.result.error ? safe(call.result.error) : pretty(call.result.result)} label="Result of the call" />
             </div>
           )}
-          <Cli text={command("perdure", "tool", "call", tool.name, wrong ? "{}" : JSON.stringify(JSON.parse(text)))} />
+          <Cli text={command("perdure", "tool", "call", tool.name, wrong ? "{}" : JSON.stringify(JSON.parse(text)))} curl={{ method: "POST", path: `/v1/tools/${tool.name}/call`, body: { args: wrong ? {} : (JSON.parse(text) as unknown) } }} />
         </form>
       )}
     </>

@@ -48,7 +48,7 @@ export function WebhookForm({ onClose, onMade }: { onClose: () => void; onMade: 
         <p className="soft small">
           A receiver with a private address has to be allowed first: <code>perdure egress allow --webhook HOST:PORT</code>
         </p>
-        <Cli text={command("perdure", "webhook", "create", url.trim() || "URL", ...chosen.flatMap((t) => ["--type", t]), ...(body === "snapshot" ? ["--body", "snapshot"] : []))} />
+        <Cli text={command("perdure", "webhook", "create", url.trim() || "URL", ...chosen.flatMap((t) => ["--type", t]), ...(body === "snapshot" ? ["--body", "snapshot"] : []))} curl={{ method: "POST", path: "/v1/webhooks", body: { url: url.trim() || "URL", body, ...(chosen.length ? { types: chosen } : {}) } }} />
       </form>
     </Window>
   );

@@ -114,6 +114,7 @@ function WebhookDetail({ of, show }: { of: Webhook; show: (w: Webhook) => void }
           title={of.enabled ? "Disable this webhook?" : "Enable this webhook?"}
           action={of.enabled ? "Disable" : "Enable"}
           cli={command("perdure", "webhook", "change", of.id, of.enabled ? "--disable" : "--enable")}
+          curl={{ method: "PATCH", path: `/v1/webhooks/${of.id}`, body: { enabled: !of.enabled } }}
           run={async () => show(await change({ enabled: !of.enabled }))}
           onClose={close}
         >
@@ -125,6 +126,7 @@ function WebhookDetail({ of, show }: { of: Webhook; show: (w: Webhook) => void }
           title="Rotate the secret?"
           action="Rotate"
           cli={command("perdure", "webhook", "change", of.id, "--rotate")}
+          curl={{ method: "POST", path: `/v1/webhooks/${of.id}/rotate`, body: {} }}
           run={async () => show(await need<Webhook>(api.POST("/v1/webhooks/{id}/rotate", { params: { path: { id: of.id } }, body: {} } as never)))}
           onClose={close}
         >
@@ -137,6 +139,7 @@ function WebhookDetail({ of, show }: { of: Webhook; show: (w: Webhook) => void }
           action="Delete"
           word={host}
           cli={command("perdure", "webhook", "delete", of.id)}
+          curl={{ method: "DELETE", path: `/v1/webhooks/${of.id}` }}
           run={async () => {
             await need(api.DELETE("/v1/webhooks/{id}", { params: { path: { id: of.id } } } as never));
             choose({ item: undefined });
