@@ -147,14 +147,14 @@ test("a provider is added, tested, made the default, changed and deleted", async
   await expect(page.getByRole("heading", { level: 2, name: "house" })).toBeVisible();
   await nowhere(page, "wrong-key");
   await page.getByRole("button", { name: "Ask for one word" }).click();
-  await expect(page.getByText(/The provider refused: small/)).toBeVisible();
+  await expect(page.getByText(/The provider refused: house\/small/)).toBeVisible();
 
   await page.getByRole("region", { name: "The chosen provider" }).getByRole("button", { name: "Change…" }).click();
   await dialog.getByLabel(/^Key/).fill("right-key");
   await page.getByRole("button", { name: "Store", exact: true }).click();
   await expect(page.getByRole("dialog")).toHaveCount(0);
   await page.getByRole("button", { name: "Ask for one word" }).click();
-  await expect(page.getByText(/Works: small/)).toBeVisible();
+  await expect(page.getByText(/Works: house\/small/)).toBeVisible();
   await nowhere(page, "right-key");
   await picture(page, "settings-provider");
 

@@ -64,7 +64,7 @@ export function Deliveries({ webhook }: { webhook: Webhook }) {
                   .filter(Boolean)
                   .join(" · "),
                 aside: !waits(d) && (
-                  <Button onPress={() => setAgain(d)} aria-label={`Send the ${oneLine(d.type, 60)} of ${age(d.created_at, now)} again…`}>
+                  <Button onPress={() => setAgain(d)} aria-label={`Send again… ${oneLine(d.type, 60)}, ${d.id}`}>
                     Send again…
                   </Button>
                 ),
