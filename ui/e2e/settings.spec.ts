@@ -340,6 +340,25 @@ test("an account is connected with a token, and disconnected", async ({ page, se
   await expect(page.getByText("You have connected no account.")).toBeVisible();
 });
 
+test("hostile names are text, at 380 px too", async ({ page, server }) => {
+  const name = "<img src=x onerror=document.title='pwned'> \u202egpj.exe " + "W".repeat(60);
+  await server.api("POST", "/v1/tokens", { name, scopes: ["read"] });
+  await server.api("PUT", "/v1/agents/reader", { system_prompt: "x".repeat(5000), description: name });
+  await enter(page, server);
+  await page.setViewportSize({ width: 380, height: 800 });
+  await open(page, server, "tokens");
+  await expect(page.getByText(/<img src=x onerror=/)).toBeVisible();
+  await fits(page);
+  await page.getByRole("button", { name: /^Revoke <img/ }).click();
+  await expect(page.getByRole("dialog")).toContainText("\ufffdgpj.exe");
+  await fits(page);
+  await accessible(page);
+  await page.keyboard.press("Escape");
+  await open(page, server, "agents", "?item=reader");
+  await fits(page);
+  expect(await page.title()).not.toContain("pwned");
+});
+
 test("a token that only reads sees no action, and each section says which scope it needs", async ({ page, server }) => {
   const session = await server.session("Mine");
   await server.api("PUT", "/v1/agents/reader", { system_prompt: "You read." });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { command, example, span } from "./command";
+import { command, example, span, typable } from "./command";
 import { sectionOf, sections } from "./sections";
 
 test("a command line is what a shell reads as the same words", () => {
@@ -13,6 +13,13 @@ test("arguments have the form of their schema", () => {
   expect(example({ properties, required: ["a", "b", "c"] })).toEqual({ a: 0, b: "", c: "x" });
   expect(example(undefined)).toEqual({});
   expect(example({ required: ["unknown"] })).toEqual({ unknown: "" });
+});
+
+test("what has to be typed can be typed", () => {
+  expect(typable("nightly reports")).toBe("nightly reports");
+  expect(typable("\u202egpj.exe\u0000 \n x")).toBe("gpj.exe x");
+  expect(typable("w".repeat(100))).toHaveLength(40);
+  expect(typable("\u202e")).toBe("yes");
 });
 
 test("spans of time", () => {

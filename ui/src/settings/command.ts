@@ -1,8 +1,21 @@
 import { line } from "../text/shell";
+import { safe } from "../text/text";
 
 // command returns a command line of the words that are texts.
 export function command(...words: (string | false | undefined | null)[]): string {
   return line(...words.filter((w): w is string => typeof w === "string"));
+}
+
+// typable returns the part of a name that a person can see and type.
+export function typable(name: string): string {
+  return (
+    safe(name)
+      .replace(/[\ufffd\u2400-\u241f]/g, "")
+      .replace(/\s+/g, " ")
+      .trim()
+      .slice(0, 40)
+      .trim() || "yes"
+  );
 }
 
 // example returns arguments that have the form of a JSON schema, for a person to complete.

@@ -4,6 +4,7 @@ import { server } from "../app/api";
 import { Button, CopyLine, Failure } from "../app/pieces";
 import { curlLine, type Request } from "../text/shell";
 import { useAct } from "./act";
+import { typable } from "./command";
 import "../session/new.css";
 
 // Window is a dialog of the settings.
@@ -45,6 +46,7 @@ type AskProps = { title: string; children?: ReactNode; action: string; word?: st
 // Ask asks before an act. With a word, that word has to be typed: the act cannot be undone.
 export function Ask({ title, children, action, word, cli, curl, run, onClose }: AskProps) {
   const [typed, setTyped] = useState("");
+  const wanted = word === undefined ? undefined : typable(word);
   const act = useAct(run, onClose);
   return (
     <Window title={title} onClose={onClose}>
@@ -56,20 +58,20 @@ export function Ask({ title, children, action, word, cli, curl, run, onClose }: 
         }}
       >
         {children}
-        {word !== undefined && (
+        {wanted !== undefined && (
           <label>
             <span>
-              This cannot be undone. Type <code className="untrusted">{word}</code> to confirm
+              This cannot be undone. Type <code className="untrusted">{wanted}</code> to confirm
             </span>
             <input className="field" value={typed} onChange={(e) => setTyped(e.target.value)} autoFocus autoComplete="off" spellCheck={false} />
           </label>
         )}
         {act.error ? <Failure error={act.error} /> : null}
         <div className="row-of danger">
-          <Button type="submit" look="first" isDisabled={act.pending || (word !== undefined && typed !== word)}>
+          <Button type="submit" look="first" isDisabled={act.pending || (wanted !== undefined && typed.trim() !== wanted)}>
             {act.pending ? "Working…" : action}
           </Button>
-          <Button onPress={onClose} autoFocus={word === undefined}>
+          <Button onPress={onClose} autoFocus={wanted === undefined}>
             Cancel
           </Button>
         </div>
