@@ -198,20 +198,6 @@ func (t *Remote) Clean(ctx context.Context, call tool.Call) error {
 	return t.handles.Forget(ctx, call)
 }
 
-// handleOf returns the handle of a task that a call has just become.
-func (t *Remote) handleOf(created remoteTask) Handle {
-	return Handle{Server: t.server, Tool: t.def.Name, TaskID: created.TaskID, PollInterval: created.Every}
-}
-
-// createdTask returns the task that the server created for a call.
-func createdTask(r *mcp.CallToolResult) (created remoteTask, err error) {
-	err = perdure.DecodeKnownJSON(mustJSON(r.Meta[metaCreated]), &created)
-	if err != nil || !isValidTaskID(created.TaskID) {
-		err = errors.New("the server created a task with an unusable id")
-	}
-	return created, err
-}
-
 // unknownOutcome returns the result of a call with an unknown outcome.
 func unknownOutcome(err error) tool.Result {
 	r := tool.Failf("The MCP server did not answer the call, which may have run: %v", err)

@@ -31,8 +31,8 @@ func (b *Bash) Prepare(ctx context.Context, call tool.Call) error {
 	return nil
 }
 
-// Inspect implements tool.Adoptable. If the supervisor is gone, nothing is known of the command, and
-// its effect class decides.
+// Inspect implements tool.Adoptable. If the supervisor is gone, nothing is known of the command,
+// and its effect class decides.
 func (b *Bash) Inspect(ctx context.Context, call tool.Call) (perdure.ExecutionRemains, error) {
 	remains, _, err := b.runner.Find(ctx, b.runDir(call))
 	if err != nil {
