@@ -41,10 +41,14 @@ function Crumbs() {
   return (
     <nav className="crumbs" aria-label="Where you are">
       <ol>
-        <li>
-          <Link to={page.to as "/sessions"} activeOptions={{ exact: true, includeSearch: false }}>
-            {page.word}
-          </Link>
+        <li aria-current={deep ? undefined : "page"}>
+          {deep ? (
+            <Link to={page.to as "/sessions"} activeOptions={{ exact: true }}>
+              {page.word}
+            </Link>
+          ) : (
+            page.word
+          )}
         </li>
         {deep && title && (
           <li aria-current="page" dir="auto">
@@ -75,8 +79,7 @@ function ConnectionPill() {
         className={`pill tone-${tone}`}
         data-testid="connection"
         data-state={c.state}
-        aria-pressed={paused}
-        aria-label={`${word}. ${paused ? "Resume live updates" : "Pause live updates"}`}
+        aria-label={`${word}. ${paused ? "Start" : "Stop"} live updates`}
         title={paused ? "Resume live updates (p)" : "Pause live updates (p)"}
         onClick={() => stream.pause(!paused)}
       >
