@@ -37,13 +37,13 @@ test("a verb runs as its request, shows its lines, and what the server answered"
   await page.keyboard.press("Control+k");
   await page.getByRole("combobox").fill("session rename");
   await page.keyboard.press("Enter");
-  await page.getByLabel("session", { exact: false }).first().fill(id);
-  await page.getByLabel("title", { exact: false }).first().fill("It's new");
+  await page.getByRole("dialog").getByLabel(/^session/).fill(id);
+  await page.getByRole("dialog").getByLabel(/^title/).fill("It's new");
   await expect(page.getByText(`perdure session rename ${id} 'It'\\''s new'`)).toBeVisible();
   await expect(page.getByText(/curl -H .* -X PATCH/)).toBeVisible();
   await accessible(page);
   await picture(page, "verb");
-  await page.getByRole("button", { name: "Run" }).click();
+  await page.getByRole("button", { name: "Run", exact: true }).click();
   await expect(page.getByLabel("Answer of the server")).toContainText('"title": "It\'s new"');
   await page.keyboard.press("Escape");
   await expect(page.getByRole("link", { name: /It's new/ })).toBeVisible();
@@ -55,8 +55,8 @@ test("the lines of a verb do the same on a terminal", async ({ page, server }) =
   await page.keyboard.press("Control+k");
   await page.getByRole("combobox").fill("session show");
   await page.keyboard.press("Enter");
-  await page.getByLabel("session", { exact: false }).first().fill(id);
-  await page.getByRole("button", { name: "Show" }).click();
+  await page.getByRole("dialog").getByLabel(/^session/).fill(id);
+  await page.getByRole("button", { name: "Show", exact: true }).click();
   await expect(page.getByLabel("Answer of the server")).toContainText("By line");
   await page.getByText("As a command").click();
   const lines = await page.locator(".action-lines code").allInnerTexts();
@@ -73,8 +73,8 @@ test("what cannot be undone is typed, a refusal stays in the dialog, and a verb 
   await page.keyboard.press("Control+k");
   await page.getByRole("combobox").fill("session delete");
   await page.keyboard.press("Enter");
-  await page.getByLabel("session", { exact: false }).first().fill(id);
-  const act = page.getByRole("button", { name: "Delete" });
+  await page.getByRole("dialog").getByLabel(/^session/).fill(id);
+  const act = page.getByRole("button", { name: "Delete", exact: true });
   await expect(act).toBeDisabled();
   await page.getByLabel(/This cannot be undone/).fill(id);
   await act.click();
@@ -96,7 +96,7 @@ test("who may only read is not offered to write, and reads why", async ({ page, 
   await page.getByRole("combobox").fill("task cancel");
   await page.keyboard.press("Enter");
   await expect(page.getByText('Your token "looker" does not have the scope write.')).toBeVisible();
-  await expect(page.getByRole("button", { name: "Run" })).toHaveCount(0);
+  await expect(page.getByRole("button", { name: "Run", exact: true })).toHaveCount(0);
 });
 
 for (const scheme of ["light", "dark"] as const) {
@@ -114,7 +114,7 @@ for (const scheme of ["light", "dark"] as const) {
       await picture(page, `palette-${scheme}-${width}`);
       await page.getByRole("combobox").fill("task resolve");
       await page.keyboard.press("Enter");
-      await expect(page.getByRole("button", { name: "Run" })).toBeVisible();
+      await expect(page.getByRole("button", { name: "Run", exact: true })).toBeVisible();
       await fits(page);
       await accessible(page);
       await picture(page, `verb-${scheme}-${width}`);

@@ -1,5 +1,6 @@
 import { useCallback, useEffect, useRef, useState, useSyncExternalStore } from "react";
 import { queries, stream } from "./api";
+import { serverNow } from "./clock";
 
 // useConnection returns how fresh the page is.
 export function useConnection() {
@@ -11,11 +12,11 @@ export function usePaused(): boolean {
   return useConnection().state === "paused";
 }
 
-// useNow returns the time, as often as asked for. In a paused page it stands still.
+// useNow returns the time of the server, as often as asked for. In a paused page it stands still.
 export function useNow(everyMs = 1000): number {
-  const [now, setNow] = useState(Date.now);
+  const [now, setNow] = useState(serverNow);
   useEffect(() => {
-    const timer = setInterval(() => stream.connection().state !== "paused" && setNow(Date.now()), everyMs);
+    const timer = setInterval(() => stream.connection().state !== "paused" && setNow(serverNow()), everyMs);
     return () => clearInterval(timer);
   }, [everyMs]);
   return now;

@@ -20,7 +20,7 @@ export function Top() {
       </Link>
       <Crumbs />
       <span className="grow" />
-      <Button className="button find" onPress={() => find()} aria-label="Search, or run a command">
+      <Button className="find" onPress={() => find()} aria-label="Search, or run a command">
         <Icon name="search" />
         <span>Search or run</span>
         <kbd>/</kbd>
@@ -63,8 +63,8 @@ function Crumbs() {
 // ConnectionPill says how fresh the page is. It pauses and resumes the live updates.
 function ConnectionPill() {
   const c = useConnection();
-  const now = useNow();
-  const wait = Math.max(0, Math.ceil((c.retryAt - now) / 1000));
+  useNow(); // counts down
+  const wait = Math.max(0, Math.ceil((c.retryAt - Date.now()) / 1000));
   const [tone, icon, word] =
     c.state === "live" ? ["good", "dot", "Live"]
     : c.state === "connecting" ? ["soft", "ring", "Connecting"]
