@@ -196,6 +196,7 @@ func (a *API) operations() {
 	healthHandlers{a}.register()
 	a.registerStorageIdentity()
 	a.registerPrincipal()
+	a.registerWork()
 	manualHandlers{a}.register()
 	sessionHandlers{a}.register()
 	archiveHandlers{a}.register()

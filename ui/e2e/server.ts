@@ -26,11 +26,13 @@ export class Server {
   private constructor(
     readonly home: string,
     readonly port: number,
+    readonly script: string,
   ) {}
 
-  static async start(): Promise<Server> {
+  // start starts a server whose model answers from a script of this folder.
+  static async start(script = "agent.yaml"): Promise<Server> {
     if (!binary) throw new Error("PERDURE_UI_BINARY names no binary: run the tests with  make ui-test");
-    const s = new Server(mkdtempSync(join(tmpdir(), "perdure-ui-")), await freePort());
+    const s = new Server(mkdtempSync(join(tmpdir(), "perdure-ui-")), await freePort(), join(import.meta.dirname, script));
     mkdirSync(join(s.home, "work"));
     await s.start();
     return s;
@@ -50,8 +52,7 @@ export class Server {
   }
 
   async start(): Promise<void> {
-    const script = join(import.meta.dirname, "agent.yaml");
-    const child = spawn(binary!, ["serve", "--addr", `127.0.0.1:${this.port}`, "--allow-shell", "--ask", "add", "--model", `scripted:${script}`], {
+    const child = spawn(binary!, ["serve", "--addr", `127.0.0.1:${this.port}`, "--allow-shell", "--ask", "add", "--model", `scripted:${this.script}`], {
       cwd: this.home,
       env: this.env,
       stdio: ["ignore", "pipe", "pipe"],
