@@ -3,7 +3,7 @@ import { useTitle } from "./hooks";
 import { Center, CopyLine } from "./pieces";
 
 // NotFound is the page for an address that leads nowhere.
-export function NotFound({ what, id }: { what: "page" | "session" | "task"; id?: string }) {
+export function NotFound({ what, id }: { what: "page" | "session" | "task" | "schedule"; id?: string }) {
   useTitle("Not found");
   return (
     <Center title={`There is no such ${what}`}>
