@@ -115,7 +115,7 @@ test("a budget: set, spent, its ledger, and a change that says who will pause", 
   await enter(page, server, "costs");
   await expect(page.getByText("There are no budgets")).toBeVisible();
   await page.getByRole("button", { name: "New budget" }).click();
-  await page.getByLabel("For", { exact: true }).selectOption("session");
+  await page.getByRole("combobox", { name: /^For/ }).selectOption("session");
   await page.getByLabel("Session id").fill(session);
   await page.getByLabel("Period").fill("none");
   await page.getByLabel(/^Limit/).fill("1");

@@ -32,7 +32,7 @@ test("a schedule is created with live words, triggered, and its fire is among th
   await page.getByLabel("Expression").fill("30 7 * * 1-5");
   await expect(preview(page)).toContainText("at 07:30, from Monday to Friday, Europe/Berlin");
   await expect(preview(page).getByRole("listitem")).toHaveCount(5);
-  await page.getByLabel("Message").fill("hello");
+  await page.getByRole("textbox", { name: "Message" }).fill("hello");
   await page.getByText("As a command").click();
   await expect(page.getByText(`perdure schedule create '30 7 * * 1-5' --tz Europe/Berlin --session ${session} --message hello --title 'Morning report'`)).toBeVisible();
   await accessible(page);
@@ -62,7 +62,7 @@ test("U-12: what never fires, or fires too often, is refused with the server's r
   const session = await server.session("Never");
   await enter(page, server, `schedules/new?session=${session}`);
   await page.getByLabel("Time zone").fill("UTC");
-  await page.getByLabel("Message").fill("hello");
+  await page.getByRole("textbox", { name: "Message" }).fill("hello");
   const create = page.getByRole("button", { name: "Create schedule" });
   for (const [cron, reason] of [
     ["0 0 31 2 *", "does not fire in the next 10 years"],
@@ -95,7 +95,7 @@ test("what the clocks of Europe/Berlin do to a fire is said in words, before and
   const autumn = lastSunday(10);
   await enter(page, server, `schedules/new?session=${session}`);
   await page.getByLabel("Time zone").fill("Europe/Berlin");
-  await page.getByLabel("Message").fill("hello");
+  await page.getByRole("textbox", { name: "Message" }).fill("hello");
   await page.getByLabel("Expression").fill(`30 2 ${spring.day} 3 *`);
   const gap = `02:30 on ${spring.date} does not exist in Europe/Berlin: the clocks go from 02:00 to 03:00`;
   await expect(preview(page)).toContainText(gap);
@@ -181,9 +181,9 @@ test("a tool runs, fails, and its schedule says so; a token that may only read i
   await fire.getByRole("link", { name: "open the task" }).click();
   await expect(page).toHaveURL(/tasks\/task_/);
 
-  const { secret } = await server.api<{ secret: string }>("POST", "/v1/tokens", { name: "reader", scopes: ["read"] });
+  const { token } = await server.api<{ token: string }>("POST", "/v1/tokens", { name: "reader", scopes: ["read"] });
   await page.getByRole("button", { name: /Sign out/ }).click();
-  await page.getByLabel("Token").fill(secret);
+  await page.getByLabel("Token").fill(token);
   await page.getByRole("button", { name: "Sign in" }).click();
   await page.goto(`${server.url}/ui/schedules/${id}`);
   await expect(page.getByText('does not have the scope write')).toBeVisible();

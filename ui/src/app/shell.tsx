@@ -55,16 +55,6 @@ function Frame({ name }: { name: string }) {
               <Icon name="task" /> Tasks
             </Link>
           </li>
-          <li>
-            <Link to="/schedules">
-              <Icon name="clock" /> Schedules
-            </Link>
-          </li>
-          <li>
-            <Link to="/costs">
-              <Icon name="coin" /> Costs
-            </Link>
-          </li>
           <li className="last">
             <Button look="bare" onPress={() => void signOut()} aria-label={`Sign out (${name})`}>
               Sign out

@@ -1,7 +1,10 @@
+import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
-import { State } from "../app/icon";
+import { need } from "../../client";
+import { api } from "../app/api";
 import { useNow } from "../app/hooks";
+import { State } from "../app/icon";
 import { Button, Failure } from "../app/pieces";
 import { useMay } from "../principal/principal";
 import { useBudgets } from "../schedule/read";
@@ -51,13 +54,7 @@ function Budget({ b, open, may }: { b: Standing; open: boolean; may: boolean }) 
       <div className="row-of">
         <State look={standingLook(b.state)} />
         <strong dir="auto">
-          {b.scope === "session" ? (
-            <Link to="/sessions/$id" params={{ id: b.subject }}>
-              {subjectWords(b)}
-            </Link>
-          ) : (
-            subjectWords(b)
-          )}
+          {b.scope === "session" ? <SessionName id={b.subject} /> : subjectWords(b)}
         </strong>
         <span className="soft small">
           {periodWords(b.period)}
@@ -80,6 +77,23 @@ function Budget({ b, open, may }: { b: Standing; open: boolean; may: boolean }) 
       {ask === "edit" && <BudgetDialog budget={b} onClose={() => setAsk(undefined)} />}
       {ask === "remove" && <RemoveBudget budget={b} onClose={() => setAsk(undefined)} />}
     </article>
+  );
+}
+
+function SessionName({ id }: { id: string }) {
+  const { data } = useQuery({
+    queryKey: ["title", id],
+    staleTime: 300_000,
+    retry: false,
+    queryFn: async ({ signal }) => (await need(api.GET("/v1/sessions/{id}", { signal, params: { path: { id } } }))).title ?? "",
+  });
+  return (
+    <>
+      session{" "}
+      <Link to="/sessions/$id" params={{ id }}>
+        {oneLine(data || id, 60)}
+      </Link>
+    </>
   );
 }
 
@@ -107,7 +121,7 @@ function Ledger({ b }: { b: Standing }) {
   if (!read.data) return <p className="soft small">Loading…</p>;
   return (
     <div className="table-box" tabIndex={0} role="region" aria-label="Ledger">
-      <table className="figures-table" data-testid="ledger">
+      <table className="figures-table ledger" data-testid="ledger">
         <thead>
           <tr>
             <th scope="col">Time</th>

@@ -35,7 +35,7 @@ export function Groups({ report, error, group }: { report: CostReport | undefine
           <table className="figures-table" data-testid="groups">
             <thead>
               <tr>
-                <th scope="col">{group}</th>
+                <th scope="col">{group[0]!.toUpperCase() + group.slice(1)}</th>
                 <th scope="col">Cost</th>
                 <th scope="col">Model calls</th>
                 <th scope="col">Fresh in</th>

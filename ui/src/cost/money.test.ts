@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { costWords, csv, decimal, forecast, micros, monthBeside, monthOf, plus, type CostLine } from "./money";
+import { costWords, csv, decimal, forecast, micros, monthBeside, monthOf, periodWords, plus, type CostLine } from "./money";
 
 const line = (more: Partial<CostLine>): CostLine => ({ key: "k", model_calls: 1, input_tokens: 10, cached_tokens: 4, output_tokens: 5, tool_calls: 0, duration_ms: 7, cost: {}, unpriced: 0, ...more });
 
@@ -31,6 +31,12 @@ test("months are those of UTC", () => {
   expect(monthOf("2026-12", 0)).toEqual({ name: "2026-12", since: "2026-12-01", until: "2027-01-01" });
   expect(monthOf("nonsense", Date.parse("2026-11-30T23:59:59Z")).name).toBe("2026-11");
   expect([monthBeside("2026-01", -1), monthBeside("2026-12", 1)]).toEqual(["2025-12", "2027-01"]);
+});
+
+test("a period in words", () => {
+  expect(["none", "", "every 24h0m0s", "rolling 24h0m0s", "month", "month Europe/Berlin"].map(periodWords)).toEqual([
+    "in total", "in total", "every 24h0m0s", "in the last 24h0m0s", "each month", "each month, Europe/Berlin",
+  ]);
 });
 
 test("csv quotes, and lets no spreadsheet compute", () => {

@@ -109,7 +109,11 @@ export function subjectWords(b: Pick<Standing, "scope" | "subject">): string {
 }
 
 export function periodWords(period: string): string {
-  return !period || period === "none" ? "in total" : `in each period of ${oneLine(period, 60)}`;
+  const [kind, rest] = oneLine(period, 60).split(" ");
+  if (!kind || kind === "none") return "in total";
+  if (kind === "rolling") return `in the last ${rest ?? ""}`;
+  if (kind === "every") return `every ${rest ?? ""}`;
+  return `each ${kind}${rest ? `, ${rest}` : ""}`;
 }
 
 // csv returns the lines of a report as comma-separated values. A text that a spreadsheet would compute

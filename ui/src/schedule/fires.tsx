@@ -3,8 +3,8 @@ import { State } from "../app/icon";
 import { useNow } from "../app/hooks";
 import { Button, Failure } from "../app/pieces";
 import { age, oneLine, plural } from "../text/text";
-import { fireLook, lateness, type Fire, type Schedule } from "./look";
-import { useFires, useResult } from "./read";
+import { fireLook, lastResult, lateness, type Fire, type Schedule } from "./look";
+import { useFires, useLastFire, useResult } from "./read";
 import { inZone } from "./when";
 
 // Fires is the table of past fires, the latest first.
@@ -38,6 +38,13 @@ export function Fires({ s }: { s: Schedule }) {
       )}
     </>
   );
+}
+
+// Last shows how the latest fire went.
+export function Last({ s, read = true }: { s: Schedule; read?: boolean }) {
+  const last = useLastFire(s, read);
+  const result = useResult(last);
+  return <State look={last ? fireLook(last, result) : lastResult(s)} />;
 }
 
 function Row({ f, zone, now }: { f: Fire; zone: string; now: number }) {

@@ -5,13 +5,16 @@ import { Button, CopyLine, Failure } from "../app/pieces";
 import { standingLook, standingWords, type Standing } from "../cost/money";
 import { useMay } from "../principal/principal";
 import { age, oneLine } from "../text/text";
-import { does, lastResult, overlapWords, scheduleLook, stateOf, times, type Schedule } from "./look";
+import { Last } from "./fires";
+import { does, overlapWords, scheduleLook, stateOf, times, type Schedule } from "./look";
 import { useBudgets, useSchedules } from "./read";
 import { inZone, until } from "./when";
 import "../session/session.css";
 import "./schedule.css";
 
 const route = getRouteApi("/schedules");
+
+const lastRead = 50; // rows whose latest fire is read
 
 const filters = [
   { state: undefined, word: "All" },
@@ -62,9 +65,9 @@ export function ScheduleList() {
             <span>Budget of its session</span>
           </div>
           <ul className="schedules">
-            {rows.map((s) => (
+            {rows.map((s, i) => (
               <li key={s.id}>
-                <Row s={s} now={now} budget={budgetOf(s, (budgets.data?.items ?? []) as Standing[])} />
+                <Row s={s} now={now} read={i < lastRead} budget={budgetOf(s, (budgets.data?.items ?? []) as Standing[])} />
               </li>
             ))}
           </ul>
@@ -86,7 +89,7 @@ function budgetOf(s: Schedule, all: Standing[]): Standing | undefined {
   return all.filter((b) => b.scope === "session" && b.subject === s.session_id).sort((a, b) => a.percent_left - b.percent_left)[0];
 }
 
-function Row({ s, now, budget }: { s: Schedule; now: number; budget: Standing | undefined }) {
+function Row({ s, now, read, budget }: { s: Schedule; now: number; read: boolean; budget: Standing | undefined }) {
   const next = s.next_trigger_at;
   return (
     <Link to="/schedules/$id" params={{ id: s.id }} className="schedule">
@@ -106,10 +109,13 @@ function Row({ s, now, budget }: { s: Schedule; now: number; budget: Standing | 
         )}
       </span>
       <span className="cell">
-        <State look={lastResult(s)} />
+        <Last s={s} read={read} />
         <small>{age(s.last_triggered_at, now)}</small>
       </span>
-      <span className="cell soft wide">{overlapWords[s.overlap] ?? s.overlap}</span>
+      <span className="cell soft wide">
+        <span className="visually-hidden">While one runs: </span>
+        {overlapWords[s.overlap] ?? s.overlap}
+      </span>
       <span className="cell wide">{budget ? <><State look={standingLook(budget.state)} /><small>{standingWords(budget)}</small></> : <span className="soft">none</span>}</span>
     </Link>
   );

@@ -10,8 +10,8 @@ import { standingLook, standingWords, subjectWords, type Standing } from "../cos
 import { LongText } from "../session/card";
 import { age, duration, oneLine, pretty, safe } from "../text/text";
 import { Actions } from "./actions";
-import { Fires } from "./fires";
-import { lastResult, missedWords, overlapWords, scheduleLook, times, type Schedule } from "./look";
+import { Fires, Last } from "./fires";
+import { missedWords, overlapWords, scheduleLook, times, type Schedule } from "./look";
 import { NextFires } from "./next";
 import { useNextFires, useSchedule } from "./read";
 import { inZone, until } from "./when";
@@ -36,7 +36,7 @@ function ScheduleView({ s }: { s: Schedule }) {
     <>
       <header className="head">
         <h1 dir="auto">{safe(s.title || "Schedule without a title")}</h1>
-        <span data-testid="schedule-state">
+        <span className="row-of" data-testid="schedule-state">
           <State look={scheduleLook(s)} />
         </span>
         <span className="grow soft small">{times(s) === "once" ? "" : times(s)}</span>
@@ -71,7 +71,7 @@ function Facts({ s }: { s: Schedule }) {
   const window = s.missed === "all" ? `, of the last ${duration(s.missed_window_ns / 1e6)}` : "";
   const facts: [string, React.ReactNode][] = [
     ["Next fire", s.next_trigger_at ? `${until(s.next_trigger_at, now)} · ${inZone(s.next_trigger_at, s.timezone)}` : "none"],
-    ["Last fire", <span className="row-of" key="last"><State look={lastResult(s)} /> {age(s.last_triggered_at, now)} {s.trigger_count > 0 && <span className="soft">{s.trigger_count} so far</span>}</span>],
+    ["Last fire", <span className="row-of" key="last"><Last s={s} /> {age(s.last_triggered_at, now)} {s.trigger_count > 0 && <span className="soft">{s.trigger_count} so far</span>}</span>],
     ["Expression", s.cron_expression ? <code key="cron">{oneLine(s.cron_expression, 200)}</code> : s.scheduled_at ? inZone(s.scheduled_at, s.timezone) : ""],
     ["Time zone", s.timezone],
     ["While one runs", overlapWords[s.overlap] ?? s.overlap],
@@ -123,7 +123,7 @@ function Budgets({ id }: { id: string }) {
           <Link to="/costs" search={{ budget: b.id }}>
             {standingWords(b)}
           </Link>
-          <span className="soft">{subjectWords(b)}</span>
+          <span className="soft">{b.scope === "session" && b.subject === id ? "of its session" : `of ${subjectWords(b)}`}</span>
         </li>
       ))}
     </ul>

@@ -43,12 +43,25 @@ export function useFires(id: string) {
   });
 }
 
-// useResult reads how the work of a fire ended: that of its task, or of the turn of its message.
-export function useResult(f: Fire): Result {
+// useLastFire reads the latest fire of a schedule. It is read again when the schedule has changed.
+export function useLastFire(s: Schedule, enabled: boolean): Fire | undefined {
   const { data } = useQuery({
-    queryKey: ["fire", f.schedule_id, f.nominal_at, f.task_id ?? f.message_id ?? ""],
-    enabled: f.outcome === "fired" && !!(f.task_id || f.message_id),
+    queryKey: ["schedule", s.id, "last", s.last_triggered_at ?? "", s.decided_until ?? "", s.trigger_count],
+    enabled,
+    queryFn: ({ signal }) => need(api.GET("/v1/schedules/{id}/fires", { signal, params: { path: { id: s.id }, query: { limit: 1 } } })),
+    staleTime: 60_000,
+    placeholderData: (before) => before,
+  });
+  return data?.items[0];
+}
+
+// useResult reads how the work of a fire ended: that of its task, or of the turn of its message.
+export function useResult(f: Fire | undefined): Result {
+  const { data } = useQuery({
+    queryKey: ["fire", f?.schedule_id, f?.nominal_at, f?.task_id ?? f?.message_id ?? ""],
+    enabled: f?.outcome === "fired" && !!(f.task_id || f.message_id),
     queryFn: async ({ signal }): Promise<Result> => {
+      if (!f) return undefined;
       if (f.task_id) return (await need(api.GET("/v1/tasks/{id}", { signal, params: { path: { id: f.task_id } } }))).state as Result;
       const page = await need<{ items: Schemas["Event"][] }>(
         api.GET("/v1/sessions/{id}/events", {
