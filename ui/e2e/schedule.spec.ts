@@ -66,7 +66,7 @@ test("U-12: what never fires, or fires too often, is refused with the server's r
   const create = page.getByRole("button", { name: "Create schedule" });
   for (const [cron, reason] of [
     ["0 0 31 2 *", "does not fire in the next 10 years"],
-    ["* * * * *", "at least 5m0s must lie between them"],
+    ["* * * * *", "at least 5m0s must lie between two fires"],
     ["30 25 * * *", "is not between 0 and 23"],
   ] as const) {
     await page.getByLabel("Expression").fill(cron);
