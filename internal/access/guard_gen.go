@@ -398,6 +398,14 @@ func (g guardedSchedules) NextFires(ctx context.Context, id perdure.ScheduleID, 
 	return g.inner.Schedules().NextFires(ctx, id, n)
 }
 
+// Preview implements engine.Schedules.
+func (g guardedSchedules) Preview(ctx context.Context, s perdure.Schedule, n int) (result []engine.NextFire, err error) {
+	if ctx, err = g.scoped(ctx, Read); err != nil {
+		return result, err
+	}
+	return g.inner.Schedules().Preview(ctx, s, n)
+}
+
 // Fires implements engine.Schedules.
 func (g guardedSchedules) Fires(ctx context.Context, id perdure.ScheduleID, limit int) (result []perdure.Fire, err error) {
 	if ctx, err = g.schedule(ctx, Read, id); err != nil {

@@ -38,7 +38,7 @@ func (r *rig) samples() map[string]ask {
 		"list-calls": get(session + "/calls"), "get-call": get(call), "get-host-call": get(session + "/calls/" + string(started.ID) + "/task"),
 		"list-approvals": get("/v1/approvals"), "get-approval": get(approval),
 		"list-tasks": get("/v1/tasks"), "get-task": get(task), "get-task-log": get(task + "/log"), "list-task-messages": get(task + "/messages"),
-		"list-schedules": get("/v1/schedules"), "get-schedule": get(plan), "next-fires": get(plan + "/next"), "list-fires": get(plan + "/fires"),
+		"list-schedules": get("/v1/schedules"), "get-schedule": get(plan), "next-fires": get(plan + "/next"), "preview-schedule": get("/v1/schedules:preview?cron_expression=@daily"), "list-fires": get(plan + "/fires"),
 		"delete-schedule": {method: "DELETE", path: r.hourly()},
 		"list-files":      get(filed + "/files"), "stat-file": get(filed + "/files:stat?path=/today.md"), "get-file": get(filed + "/files/today.md"),
 		"list-values": get(filed + "/values"), "get-value": get(filed + "/values/city"), "list-secrets": get(filed + "/secrets"), "get-bulk": get(bulk),

@@ -23,6 +23,7 @@ async function freePort(): Promise<number> {
 // Server is a real server in a fresh home.
 export class Server {
   private child: ChildProcess | undefined;
+  readonly more: Record<string, string> = {}; // variables of the environment, from the next start on
   private constructor(
     readonly home: string,
     readonly port: number,
@@ -48,7 +49,7 @@ export class Server {
 
   private get env() {
     const { PATH = "" } = process.env;
-    return { PATH: `${PATH}:/usr/sbin`, HOME: this.home, PERDURE_DATA: join(this.home, "data") };
+    return { PATH: `${PATH}:/usr/sbin`, HOME: this.home, PERDURE_DATA: join(this.home, "data"), ...this.more };
   }
 
   async start(): Promise<void> {

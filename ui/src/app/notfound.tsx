@@ -5,7 +5,7 @@ import { useTitle } from "./hooks";
 import { Button, Center, CopyLine } from "./pieces";
 
 // NotFound is the page for an address that leads nowhere.
-export function NotFound({ what, id }: { what: string; id?: string }) {
+export function NotFound({ what, id }: { what: string | "schedule"; id?: string }) {
   const find = useFind();
   useTitle("Not found");
   return (

@@ -36,8 +36,31 @@ export function newRouter(linkError: unknown) {
     path: "/tasks/$id",
     component: lazyRouteComponent(() => import("../task/page"), "TaskPage"),
   });
+  const schedules = createRoute({
+    getParentRoute: () => top,
+    path: "/schedules",
+    validateSearch: (s: Record<string, unknown>): { state?: string } => texts(s, "state"),
+    component: lazyRouteComponent(() => import("../schedule/list"), "ScheduleList"),
+  });
+  const newSchedule = createRoute({
+    getParentRoute: () => top,
+    path: "/schedules/new",
+    validateSearch: (s: Record<string, unknown>): { session?: string } => texts(s, "session"),
+    component: lazyRouteComponent(() => import("../schedule/new"), "NewSchedule"),
+  });
+  const schedule = createRoute({
+    getParentRoute: () => top,
+    path: "/schedules/$id",
+    component: lazyRouteComponent(() => import("../schedule/page"), "SchedulePage"),
+  });
+  const costs = createRoute({
+    getParentRoute: () => top,
+    path: "/costs",
+    validateSearch: (s: Record<string, unknown>): { month?: string; group?: string; split?: string; metric?: string; budget?: string } => texts(s, "month", "group", "split", "metric", "budget"),
+    component: lazyRouteComponent(() => import("../cost/page"), "CostPage"),
+  });
   return createRouter({
-    routeTree: top.addChildren([index, sessions, session, tasks, task]),
+    routeTree: top.addChildren([index, sessions, session, tasks, task, schedules, newSchedule, schedule, costs]),
     basepath: root.pathname.replace(/\/$/, ""),
     defaultNotFoundComponent: () => <NotFound what="page" />,
     defaultErrorComponent: ({ error, reset }) => (
@@ -48,6 +71,11 @@ export function newRouter(linkError: unknown) {
     defaultPreload: "intent",
     scrollRestoration: false,
   });
+}
+
+// texts returns the named parameters of an address that are texts.
+function texts(s: Record<string, unknown>, ...names: string[]): Record<string, string> {
+  return Object.fromEntries(names.flatMap((n) => (typeof s[n] === "string" ? [[n, s[n]]] : [])));
 }
 
 declare module "@tanstack/react-router" {
