@@ -9,15 +9,17 @@ import (
 
 // Audit reads the audit log of an org: accountable actions and their actors (S26).
 type Audit interface {
-	// List lists the entries that match q, in the order of their sequence numbers. Entries are
-	// never changed or removed. Invalid: q.Limit is negative. Storage: a stored entry does not
-	// match its hash.
+	// List lists the entries that match q, in the order of their sequence numbers, or in the
+	// reverse order with q.Newest. Entries are never changed or removed. Invalid: a number of q is
+	// negative. Storage: a stored entry does not match its hash.
 	List(ctx context.Context, q AuditQuery) ([]AuditEntry, error)
 }
 
 // AuditQuery selects entries. The zero value selects all.
 type AuditQuery struct {
 	After   int64             // only entries with a larger seq
+	Before  int64             // only entries with a smaller seq; 0: any
+	Newest  bool              // the newest entry first
 	Limit   int               // the maximum number; 0: no limit
 	Action  string            // for example token.created; token.* matches every action that starts with "token."
 	Actor   string            // exact match

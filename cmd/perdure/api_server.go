@@ -49,6 +49,7 @@ type apiServer struct {
 	answer time.Duration
 	// nil: clients cannot ask where the sessions are stored
 	storePlace func(context.Context) (engine.StorageIdentity, error)
+	machine    *serverMachine // nil: clients cannot ask about it
 }
 
 // checks returns the readiness checks.
@@ -109,6 +110,9 @@ func (o *listenerServer) drain() {
 func (d *apiServer) add(listener net.Listener, cfg api.Config) {
 	cfg.Keys, cfg.Log, cfg.Version, cfg.Ready = d.keys, d.log, version().Version, d.checks
 	cfg.StorageIdentity = d.storePlace
+	if d.machine != nil {
+		cfg.Machine = d.machine.api()
+	}
 	cfg.Telemetry, cfg.Metrics, cfg.Manual = d.resumedOnce.server, d.resumedOnce.page, d.manual
 	o := &listenerServer{listener: listener, cfg: cfg, store: d.keys.store, tools: d.tools,
 		conns: api.LimitConns(listener, api.MaxConnections)}
@@ -281,6 +285,9 @@ func (d *apiServer) closeBy(end time.Time) error {
 		o.stopping.Wait() // their requests have ended
 	}
 	d.open = nil
+	if d.machine != nil {
+		d.machine.close()
+	}
 	return errors.Join(errs...)
 }
 

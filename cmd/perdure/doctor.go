@@ -28,10 +28,16 @@ const (
 
 // diagnose runs all checks. It changes nothing, except for a temporary file.
 func diagnose(ctx context.Context, dir string) []cli.Check {
+	return diagnoseMachine(ctx, dir, checkMCP(ctx, dir))
+}
+
+// diagnoseMachine runs all checks but those of MCP servers, which start the servers. others are
+// listed with them.
+func diagnoseMachine(ctx context.Context, dir string, others []cli.Check) []cli.Check {
 	return slices.Concat(
 		[]cli.Check{checkDir(dir), checkHolder(ctx, dir), checkDatabase(ctx, dir), checkDisk(dir), checkCommands()},
 		checkSandbox(),
-		checkMCP(ctx, dir),
+		others,
 		[]cli.Check{checkClock(ctx, dir), checkInit()},
 	)
 }

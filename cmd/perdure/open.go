@@ -170,6 +170,7 @@ func (e *localEngine) openDoor(ctx context.Context, o cli.OpenOptions, told obse
 	e.agentTools.use(e.Engine)
 	e.door = newAPIServer(e.Engine, e.store, o.Dir, o.Log)
 	e.door.resumedOnce, e.door.answer = told, times.answer
+	e.door.machine = newServerMachine(o.Dir, o.Database != "")
 	e.door.storePlace = func(ctx context.Context) (engine.StorageIdentity, error) { return storeOf(ctx, o.Dir, o.Database) }
 	if e.door.tools = o.MCP; len(o.MCP) > 0 {
 		e.cfg.Tools.Await(ctx, nil, o.MCP)

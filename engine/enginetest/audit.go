@@ -58,6 +58,11 @@ func auditListed(t *testing.T, open Harness) {
 		{"nobody", engine.AuditQuery{Actor: "nobody"}, nil},
 		{"a session", engine.AuditQuery{Session: s.id}, nil},
 		{"what came after", engine.AuditQuery{After: first[0].Seq}, both[1:]},
+		{"what came before", engine.AuditQuery{Before: first[0].Seq + 1}, both[:1]},
+		{"the newest first", engine.AuditQuery{Newest: true}, []string{both[1], both[0]}},
+		{"the newest", engine.AuditQuery{Newest: true, Limit: 1, Action: "token.*"}, both[1:]},
+		{"the newest before", engine.AuditQuery{Newest: true, Before: first[0].Seq + 1}, both[:1]},
+		{"the newest after", engine.AuditQuery{Newest: true, After: first[0].Seq}, both[1:]},
 	} {
 		if diff := cmp.Diff(ask(c.q), c.want); diff != "" {
 			t.Errorf("%s: %s", c.name, diff)

@@ -41,6 +41,12 @@ func (e engineAudit) List(ctx context.Context, q engine.AuditQuery) ([]engine.Au
 	if q.After != 0 {
 		query.Set("after", strconv.FormatInt(q.After, 10))
 	}
+	if q.Before != 0 {
+		query.Set("before", strconv.FormatInt(q.Before, 10))
+	}
+	if q.Newest {
+		query.Set("order", "newest")
+	}
 	return list[engine.AuditEntry](ctx, e.Engine, request{what: "the audit log", path: "/v1/audit", query: query}, q.Limit)
 }
 

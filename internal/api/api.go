@@ -41,6 +41,7 @@ type Config struct {
 	// StorageIdentity returns the identity of the store; nil: requests for it are answered with
 	// 503.
 	StorageIdentity func(ctx context.Context) (engine.StorageIdentity, error)
+	Machine         Machine // what the process knows about itself and its machine
 
 	Timing    Timing
 	Limits    Limits    // of the size of requests
@@ -198,6 +199,7 @@ func (a *API) operations() {
 	a.registerPrincipal()
 	a.registerWork()
 	manualHandlers{a}.register()
+	machineHandlers{a}.register()
 	sessionHandlers{a}.register()
 	archiveHandlers{a}.register()
 	messageHandlers{a}.register()

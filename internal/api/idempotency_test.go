@@ -62,6 +62,7 @@ func (r *rig) posts() map[string]ask {
 	want[shownSchedule](r, 200, post(paused+"/pause", `{}`))
 	hook := r.hook()
 	return map[string]ask{
+		"verify-storage":       post("/v1/storage/verify", `{}`),
 		"test-webhook":         post(hook+"/test", `{}`),
 		"redeliver-webhook":    post(r.pinged(hook)+"/redeliver", `{}`),
 		"create-schedule":      post("/v1/schedules", `{"session_id":"session_019aa0000000700080000000000000aa","cron_expression":"@daily","action":{"message":"look"}}`),

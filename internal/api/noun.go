@@ -17,6 +17,7 @@ type (
 	harnessHandlers    struct{ *API }
 	healthHandlers     struct{ *API }
 	imageHandlers      struct{ *API }
+	machineHandlers    struct{ *API }
 	manualHandlers     struct{ *API }
 	messageHandlers    struct{ *API }
 	paymentHandlers    struct{ *API }

@@ -82,7 +82,7 @@ func (a *API) closeRequests() {
 	for _, name := range []string{"NewSession", "Agent", "NewMessage", "NewPart", "Image", "Interruption", "Resolution", "Cancellation", "DirectCall",
 		"Approving", "Denying", "Detaching", "ClientAnswer", "NewBudget", "Resuming", "Drain", "NewTaskMessage", "InputAnswer", "NewDelivery", "NewFork", "HostCallRequest",
 		"NewSchedule", "ScheduleAction", "Pausing", "Backfilling", "ScheduleAct", "NewValue", "NewSecret", "FileMove", "TaskFilter",
-		"NewBulkCancel", "Retrying", "SessionChange", "NewToken", "NewWebhook", "WebhookChange", "WebhookAct", "ConnectionAct", "NewConnection", "ConnectionStart", "ConnectionAnswer", "PermissionRule", "NewProvider", "ProviderAct", "NewDefaultModel", "NewAgent",
+		"NewBulkCancel", "Retrying", "SessionChange", "NewToken", "NewWebhook", "WebhookChange", "WebhookAct", "MachineAct", "ConnectionAct", "NewConnection", "ConnectionStart", "ConnectionAnswer", "PermissionRule", "NewProvider", "ProviderAct", "NewDefaultModel", "NewAgent",
 		"InitialFile", "Limit", "Limits", "Approvals", "NewQuery", "PaymentResolution"} {
 		a.schemas().Map()[name].AdditionalProperties = false
 	}

@@ -126,6 +126,7 @@ func newRig(t *testing.T, edit func(*api.Config)) *rig {
 		StorageIdentity: func(context.Context) (engine.StorageIdentity, error) {
 			return engine.StorageIdentity{Store: "sqlite", ID: "1", Directory: "1"}, nil
 		},
+		Machine: machineOfTest(),
 		Keyring: access.NewKeyring(access.Config{Store: r.store, Root: token, FailureBurst: 1 << 20, CheckInterval: 5 * time.Millisecond}),
 	}
 	if edit != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 type auditCommand struct {
-	List auditList `cmd:"" aliases:"ls" help:"List the audit log, oldest entries first. Entries are tamper-evident; check them with admin verify."`
+	List auditList `cmd:"" aliases:"ls" help:"List the audit log, by default oldest entries first. Entries are tamper-evident; check them with admin verify."`
 }
 
 type auditList struct {
@@ -19,13 +19,14 @@ type auditList struct {
 	Subject string `help:"Only actions on this subject." placeholder:"WHAT"`
 	Session string `help:"Only actions in this session." placeholder:"ID"`
 	After   int64  `help:"Only entries after this sequence number." placeholder:"SEQ"`
+	Newest  bool   `help:"Newest entries first."`
 	listFlags
 }
 
 // Run lists entries of the audit log.
 func (c *auditList) Run(ctx context.Context, a *app) error {
 	return a.read(ctx, func(eng Engine) error {
-		q := engine.AuditQuery{After: c.After, Limit: c.asked(), Action: c.Action, Actor: c.Actor, Subject: c.Subject}
+		q := engine.AuditQuery{After: c.After, Newest: c.Newest, Limit: c.asked(), Action: c.Action, Actor: c.Actor, Subject: c.Subject}
 		if id, err := perdure.ParseID[perdure.SessionID](c.Session); err == nil {
 			q.Session = id // the session may be deleted: its entries stay
 		} else if c.Session != "" {

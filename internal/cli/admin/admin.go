@@ -109,6 +109,13 @@ func (c *Backup) Run(ctx context.Context, d Console) error {
 	if err != nil {
 		return err
 	}
+	to, err := filepath.Abs(c.To)
+	if err == nil {
+		err = backup.WriteLast(dir, backup.Last{CreatedAt: m.CreatedAt, To: to, SizeBytes: m.SizeBytes()})
+	}
+	if err != nil { // the backup is complete
+		d.Say("the data directory does not record this backup: %s", d.Safe(err.Error()))
+	}
 	d.Say("backed up %s to %s: %s, %d bytes", d.Safe(dir), d.Safe(c.To), count(len(m.Files), "file"), m.SizeBytes())
 	for _, name := range m.Damaged {
 		d.Say("%s is damaged and was copied as it is: recreate it in its session, or restore it from an older backup",

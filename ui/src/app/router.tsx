@@ -59,8 +59,19 @@ export function newRouter(linkError: unknown) {
     validateSearch: (s: Record<string, unknown>): { month?: string; group?: string; split?: string; metric?: string; budget?: string } => texts(s, "month", "group", "split", "metric", "budget"),
     component: lazyRouteComponent(() => import("../cost/page"), "CostPage"),
   });
+  const settingsIndex = createRoute({
+    getParentRoute: () => top,
+    path: "/settings",
+    component: lazyRouteComponent(() => import("../settings/page"), "SettingsIndex"),
+  });
+  const settings = createRoute({
+    getParentRoute: () => top,
+    path: "/settings/$section",
+    validateSearch: (s: Record<string, unknown>) => textsOf(s, "item", "q", "session"),
+    component: lazyRouteComponent(() => import("../settings/page"), "SettingsPage"),
+  });
   return createRouter({
-    routeTree: top.addChildren([index, sessions, session, tasks, task, schedules, newSchedule, schedule, costs]),
+    routeTree: top.addChildren([index, sessions, session, tasks, task, schedules, newSchedule, schedule, costs, settingsIndex, settings]),
     basepath: root.pathname.replace(/\/$/, ""),
     defaultNotFoundComponent: () => <NotFound what="page" />,
     defaultErrorComponent: ({ error, reset }) => (
@@ -76,6 +87,11 @@ export function newRouter(linkError: unknown) {
 // texts returns the named parameters of an address that are texts.
 function texts(s: Record<string, unknown>, ...names: string[]): Record<string, string> {
   return Object.fromEntries(names.flatMap((n) => (typeof s[n] === "string" ? [[n, s[n]]] : [])));
+}
+
+// textsOf returns the named texts of an address.
+function textsOf<K extends string>(search: Record<string, unknown>, ...names: K[]): { [k in K]?: string } {
+  return Object.fromEntries(names.flatMap((n) => (search[n] !== undefined ? [[n, String(search[n])]] : []))) as { [k in K]?: string };
 }
 
 declare module "@tanstack/react-router" {
