@@ -148,7 +148,7 @@ func TestH1Whole(t *testing.T) {
 			}
 		}
 	})
-	if len(ids) != 137 {
+	if len(ids) != 139 {
 		t.Errorf("%d operations", len(ids))
 	}
 }
@@ -267,7 +267,7 @@ func TestH1Examples(t *testing.T) {
 		}
 		op.holds(t, registry, got)
 	})
-	if ran != 127 {
+	if ran != 129 {
 		t.Errorf("%d examples ran", ran)
 	}
 }
