@@ -25,6 +25,8 @@ type Recovery struct {
 	// Actions counts the tasks and calls by what was done with them; docs/architecture.md explains
 	// the actions.
 	Actions map[perdure.TakeOver]int `json:"actions"`
+	// Unknown counts the tasks and calls whose outcome is unknown now; an operator resolves them.
+	Unknown int `json:"unknown"`
 	// Repeated counts the tasks and calls of class at_most_once that were started again although
 	// they may have had their effect. The rules of crash recovery keep it at 0.
 	Repeated int `json:"at_most_once_repeated"`

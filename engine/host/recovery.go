@@ -117,8 +117,9 @@ func (l *recoveries) resumed(session perdure.SessionID, left orphan) {
 	l.of(left.worker, session, left.lastSign).resumed = true
 }
 
-// list returns what is visible: the sessions of which visible is true. The latest comes first.
-func (l *recoveries) list(visible func(perdure.SessionID) bool) []engine.Recovery {
+// list returns what is visible: the sessions of which visible is true. unknown reports whether the
+// outcome of a task or call is unknown now. The latest comes first.
+func (l *recoveries) list(visible func(perdure.SessionID) bool, unknown func(core.TakenOver) bool) []engine.Recovery {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	shown := []engine.Recovery{}
@@ -132,7 +133,7 @@ func (l *recoveries) list(visible func(perdure.SessionID) bool) []engine.Recover
 		any := false
 		for id, s := range r.sessions {
 			if visible(id) {
-				s.addTo(&one)
+				s.addTo(&one, unknown)
 				any = true
 			}
 		}
@@ -144,7 +145,7 @@ func (l *recoveries) list(visible func(perdure.SessionID) bool) []engine.Recover
 }
 
 // addTo adds the numbers of a session.
-func (s *recoveredSession) addTo(sum *engine.Recovery) {
+func (s *recoveredSession) addTo(sum *engine.Recovery, unknown func(core.TakenOver) bool) {
 	if s.resumed {
 		sum.Sessions++
 	}
@@ -152,6 +153,9 @@ func (s *recoveredSession) addTo(sum *engine.Recovery) {
 	sum.Calls += len(s.calls)
 	count := func(done core.TakenOver) {
 		sum.Actions[done.How]++
+		if unknown(done) {
+			sum.Unknown++
+		}
 		if done.How == perdure.TakeOverRunAgain && !done.Class.Repeatable() {
 			sum.Repeated++
 		}
@@ -164,24 +168,28 @@ func (s *recoveredSession) addTo(sum *engine.Recovery) {
 	}
 }
 
-// sessionsSeen returns the sessions of which something was taken over.
-func (l *recoveries) sessionsSeen() []perdure.SessionID {
+// seen returns the sessions of which something was taken over, and the calls.
+func (l *recoveries) seen() (ids []perdure.SessionID, calls []perdure.CallKey) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var ids []perdure.SessionID
 	for _, r := range l.all {
-		for id := range r.sessions {
+		for id, s := range r.sessions {
 			ids = append(ids, id)
+			for call := range s.calls {
+				calls = append(calls, perdure.CallKey{Session: id, Call: call})
+			}
 		}
 	}
-	return ids
+	return ids, calls
 }
 
 func (e hostTasks) Recoveries(ctx context.Context) ([]engine.Recovery, error) {
-	ids := e.recoveries.sessionsSeen()
+	ids, calls := e.recoveries.seen()
 	var own map[perdure.SessionID]bool
+	var tasks map[perdure.TaskID]bool    // whose outcome is unknown
+	var unknown map[perdure.CallKey]bool // likewise
 	err := e.view(ctx, func(r store.Reader) error {
-		own = map[perdure.SessionID]bool{}
+		own, tasks, unknown = map[perdure.SessionID]bool{}, map[perdure.TaskID]bool{}, map[perdure.CallKey]bool{}
 		visible := ownSessions(ctx, r)
 		for _, id := range ids {
 			mine, err := visible(id)
@@ -190,12 +198,31 @@ func (e hostTasks) Recoveries(ctx context.Context) ([]engine.Recovery, error) {
 			}
 			own[id] = mine
 		}
+		if len(ids) == 0 {
+			return nil
+		}
+		open, err := r.Tasks().List(store.TaskFilter{States: []perdure.TaskState{perdure.TaskUnknown}})
+		if err != nil {
+			return err
+		}
+		for _, t := range open {
+			tasks[t.ID] = true
+		}
+		for _, key := range calls {
+			row, err := r.Calls().Get(key)
+			if err != nil && !errors.Is(err, perdure.NotFound) {
+				return err
+			}
+			unknown[key] = row.State == perdure.CallUnknown
+		}
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list recoveries: %w", err)
 	}
-	return e.recoveries.list(func(id perdure.SessionID) bool { return own[id] }), nil
+	return e.recoveries.list(func(id perdure.SessionID) bool { return own[id] }, func(done core.TakenOver) bool {
+		return tasks[done.Task] || unknown[perdure.CallKey{Session: done.Session, Call: done.Call}]
+	}), nil
 }
 
 // ownSessions returns a function that reports whether a session exists and belongs to the org that

@@ -1,5 +1,5 @@
 import { execFile, spawn, type ChildProcess } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -26,12 +26,16 @@ export class Server {
   private constructor(
     readonly home: string,
     readonly port: number,
+    private readonly script: string,
   ) {}
 
-  static async start(): Promise<Server> {
+  // start starts a server. script names another scripted model; files are written to its data directory.
+  static async start(script = "agent.yaml", files: Record<string, string> = {}): Promise<Server> {
     if (!binary) throw new Error("PERDURE_UI_BINARY names no binary: run the tests with  make ui-test");
-    const s = new Server(mkdtempSync(join(tmpdir(), "perdure-ui-")), await freePort());
+    const s = new Server(mkdtempSync(join(tmpdir(), "perdure-ui-")), await freePort(), script);
     mkdirSync(join(s.home, "work"));
+    mkdirSync(join(s.home, "data"), { mode: 0o700 });
+    for (const [name, text] of Object.entries(files)) writeFileSync(join(s.home, "data", name), text);
     await s.start();
     return s;
   }
@@ -50,7 +54,7 @@ export class Server {
   }
 
   async start(): Promise<void> {
-    const script = join(import.meta.dirname, "agent.yaml");
+    const script = join(import.meta.dirname, this.script);
     const child = spawn(binary!, ["serve", "--addr", `127.0.0.1:${this.port}`, "--allow-shell", "--ask", "add", "--model", `scripted:${script}`], {
       cwd: this.home,
       env: this.env,

@@ -34,16 +34,15 @@ export function Ribbon() {
   const [open, setOpen] = useState(false);
   const [gone, setGone] = useState(() => sessionStorage.getItem(hidden) ?? "");
   if (!r || gone === r.started_at || Date.now() - Date.parse(r.started_at) > shownFor) return null;
-  const unknown = r.actions.unknown ?? 0;
   return (
     <section className="ribbon" aria-label="Crash recovery" data-testid="ribbon">
       <p role="status">
         <Icon name="check" /> {headline(r)}.
       </p>
       <span className="row-of">
-        {unknown > 0 && (
+        {r.unknown > 0 && (
           <Link to="/tasks" search={{ tab: "failed" }}>
-            {unknown} unknown: resolve
+            {r.unknown} unknown: resolve
           </Link>
         )}
         {Object.keys(r.actions).length > 0 && (

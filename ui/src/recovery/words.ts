@@ -7,7 +7,7 @@ export type Recovery = Schemas["Recovery"];
 export const actionWords: Record<string, string> = {
   adopt: "still ran and was followed again",
   run_first: "had not started, and started",
-  reattach: "was found again by its tool",
+  reattach: "was given back to its tool, which knows how to continue",
   run_again: "ran again: its class allows it",
   reconcile: "was asked whether it had happened",
   stop: "was stopped as asked",
@@ -17,12 +17,13 @@ export const actionWords: Record<string, string> = {
 };
 
 // plurals are the words for several.
-const many = (words: string) => words.replace(/\bwas (followed|found|asked|stopped|given)/, "were $1").replace(/^has /, "have ").replace(/\bits\b/g, "their").replace(": it was not", ": they were not").replace("whether it had", "whether they had");
+const many = (words: string) => words.replace(/\bwas (followed|given back|asked|stopped|given up)/, "were $1").replace(/^has /, "have ").replace(/\bits\b/g, "their").replace(": it was not", ": they were not").replace("whether it had", "whether they had");
 
 // headline says in one sentence what happened and how long it took.
 export function headline(r: Recovery): string {
   const what = [r.sessions > 0 ? plural(r.sessions, "session") : "", r.tasks > 0 ? plural(r.tasks, "task") : "", r.calls > 0 ? plural(r.calls, "call") : ""].filter(Boolean);
-  const took = duration(Math.max(0, Date.parse(r.finished_at) - Date.parse(r.started_at)));
+  const ms = Math.max(0, Date.parse(r.finished_at) - Date.parse(r.started_at));
+  const took = ms < 100 ? `${Math.round(ms)} ms` : duration(ms);
   const when = r.last_sign_at ? ` ${r.crashed ? "after" : "at"} ${clock(r.last_sign_at)}` : "";
   return `The server ${r.crashed ? "died" : "stopped"}${when}, ${what.join(", ") || "no work"} resumed in ${took}, ${plural(r.at_most_once_repeated, "effect")} repeated`;
 }

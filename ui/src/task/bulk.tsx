@@ -76,7 +76,7 @@ function Form({ verb, tasks, close }: { verb: Verb; tasks: Task[]; close: (done:
         {names[verb]} {plural(chosen.length, "task")}
       </Heading>
       <p data-testid="dry-run">
-        This {verb}s {plural(chosen.length, "task")} of the {tasks.length} selected.{others > 0 && ` The other ${others} ${unable[verb]}.`}
+        This {verb === "retry" ? "retries" : `${verb}s`} {plural(chosen.length, "task")} of the {tasks.length} selected.{others > 0 && ` The other ${others} ${unable[verb]}.`}
       </p>
       <ul className="names small">
         {chosen.slice(0, 8).map((t) => (

@@ -26,6 +26,15 @@ test("each line has the stream and time of its first byte", () => {
   expect(s.line(1)).toMatchObject({ stream: "stderr", at: "2026-01-01T00:00:02Z" });
 });
 
+test("streams that meet within a line are rows of their own", () => {
+  const s = new LogStore();
+  s.append(chunk("half a li"));
+  s.append(chunk("Error: no paper\n", "stderr"));
+  s.append(chunk("ne\n"));
+  expect(texts(s)).toEqual(["half a li", "Error: no paper", "ne"]);
+  expect(s.find(0, /\berror\b/i)).toBe(1);
+});
+
 test("a log that is too long keeps its end, and says so", () => {
   const s = new LogStore(1000);
   for (let i = 0; i < 500; i++) s.append(chunk(`line ${i}\n`));

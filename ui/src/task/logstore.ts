@@ -39,8 +39,9 @@ export class LogStore {
     if (this.used + c.bytes.length > this.limit) this.drop();
     this.room(c.bytes.length);
     const last = this.pieces.at(-1);
+    const other = last !== undefined && last.stream !== c.stream; // the streams may meet within a line
     if (!last || last.stream !== c.stream || last.attempt !== c.attempt || last.at !== c.at) this.pieces.push({ pos: this.used, offset: c.offset, stream: c.stream, attempt: c.attempt, at: c.at });
-    if (this.lines === 0 || (this.used > 0 && this.buf[this.used - 1] === newline)) this.start(this.used);
+    if (this.lines === 0 || other || (this.used > 0 && this.buf[this.used - 1] === newline)) this.start(this.used);
     this.buf.set(c.bytes, this.used);
     const end = this.used + c.bytes.length;
     for (let i = this.used; i < end - 1; i++) if (this.buf[i] === newline) this.start(i + 1);
@@ -140,11 +141,12 @@ export class LogStore {
   // find returns the first line from one on whose text passes a test, or -1. It decodes many lines at once.
   find(from: number, test: RegExp, to = this.lines): number {
     const step = 4096;
+    const rough = new RegExp(test.source.replaceAll("\\b", ""), test.flags); // two streams may meet within a word
     for (let i = from; i < to; i += step) {
       const end = Math.min(i + step, to);
       const [a] = this.span(i);
       const [, b] = this.span(end - 1);
-      if (!test.test(new TextDecoder().decode(this.buf.subarray(a, b)))) continue;
+      if (!rough.test(new TextDecoder().decode(this.buf.subarray(a, b)))) continue;
       for (let j = i; j < end; j++) if (test.test(this.line(j).text)) return j;
     }
     return -1;
