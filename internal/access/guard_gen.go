@@ -311,6 +311,22 @@ func (g guardedTasks) Wait(ctx context.Context, id perdure.TaskID) (result perdu
 	return g.inner.Tasks().Wait(ctx, id)
 }
 
+// Overview implements engine.Tasks.
+func (g guardedTasks) Overview(ctx context.Context) (result engine.TaskOverview, err error) {
+	if ctx, err = g.scoped(ctx, Read); err != nil {
+		return result, err
+	}
+	return g.inner.Tasks().Overview(ctx)
+}
+
+// Recoveries implements engine.Tasks.
+func (g guardedTasks) Recoveries(ctx context.Context) (result []engine.Recovery, err error) {
+	if ctx, err = g.scoped(ctx, Read); err != nil {
+		return result, err
+	}
+	return g.inner.Tasks().Recoveries(ctx)
+}
+
 // Tools implements engine.Engine.
 func (g *Guard) Tools() engine.Tools { return guardedTools{g} }
 

@@ -44,11 +44,12 @@ type eventPage struct {
 // eventQuery holds the parameters of a request for events of a session.
 type eventQuery struct {
 	OfSession
-	After  string `query:"after" doc:"Only events after this seq; 0 is the start. A stream without it starts with a snapshot."`
-	Limit  int    `query:"limit" minimum:"1" maximum:"200" doc:"JSON only: the maximum number of events; default 50."`
-	Types  string `query:"types" doc:"Only these types: at most 40, separated by commas; tool.* matches all types that start with tool, and x.* the events that tools report."`
-	LastID string `header:"Last-Event-ID" doc:"Streams only: like after, over which it takes precedence."`
-	Accept string `header:"Accept" hidden:"true"`
+	After  string         `query:"after" doc:"Only events after this seq; 0 is the start. A stream without it starts with a snapshot."`
+	Limit  int            `query:"limit" minimum:"1" maximum:"200" doc:"JSON only: the maximum number of events; default 50."`
+	Types  string         `query:"types" doc:"Only these types: at most 40, separated by commas; tool.* matches all types that start with tool, and x.* the events that tools report."`
+	Task   perdure.TaskID `query:"task" doc:"JSON only: only the events of this task, and those that delivered its result."`
+	LastID string         `header:"Last-Event-ID" doc:"Streams only: like after, over which it takes precedence."`
+	Accept string         `header:"Accept" hidden:"true"`
 }
 
 // streamed is a response that the operation writes itself.
@@ -102,7 +103,7 @@ func (a eventHandlers) eventPage(ctx context.Context, in *eventQuery, filter typ
 			if shown == limit {
 				return errStop
 			}
-			if !filter.matches(string(e.Type())) {
+			if !filter.matches(string(e.Type())) || in.Task != "" && !isOfTask(e, in.Task) {
 				return nil
 			}
 			text, err := perdure.EncodeEvent(disclose(e, d))
@@ -116,13 +117,30 @@ func (a eventHandlers) eventPage(ctx context.Context, in *eventQuery, filter typ
 			return err
 		}
 		if err == nil {
-			err = a.eachEvent(ctx, in.ID, section{after: after, to: session.LastSeq, limit: filter.maxEvents(limit)}, walk)
+			err = a.eachEvent(ctx, in.ID, section{after: after, to: session.LastSeq, limit: in.maxEvents(filter, limit)}, walk)
 		}
 		if err != nil {
 			a.abort(ctx, err)
 		}
 		_, _ = out.Write([]byte(`],"last_seq":` + strconv.FormatInt(session.LastSeq, 10) + "}\n"))
 	}}, nil
+}
+
+// maxEvents returns how many events must be read to find limit selected ones; 0: unknown.
+func (q *eventQuery) maxEvents(filter typeFilter, limit int) int {
+	if q.Task != "" {
+		return 0
+	}
+	return filter.maxEvents(limit)
+}
+
+// isOfTask reports whether an event is about a task.
+func isOfTask(e perdure.Event, id perdure.TaskID) bool {
+	if e.Task == id {
+		return true
+	}
+	delivered, ok := e.Fact.(perdure.TaskDelivered)
+	return ok && slices.Contains(delivered.TaskIDs, id)
 }
 
 // abort cuts a response that has started and cannot be completed, so that a client does not mistake

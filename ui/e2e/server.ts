@@ -1,5 +1,5 @@
 import { execFile, spawn, type ChildProcess } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -30,11 +30,14 @@ export class Server {
     readonly script: string,
   ) {}
 
-  // start starts a server whose model answers from a script of this folder.
-  static async start(script = "agent.yaml"): Promise<Server> {
+  // start starts a server whose model answers from a script of this folder. files are written to its data
+  // directory before.
+  static async start(script = "agent.yaml", files: Record<string, string> = {}): Promise<Server> {
     if (!binary) throw new Error("PERDURE_UI_BINARY names no binary: run the tests with  make ui-test");
     const s = new Server(mkdtempSync(join(tmpdir(), "perdure-ui-")), await freePort(), join(import.meta.dirname, script));
     mkdirSync(join(s.home, "work"));
+    mkdirSync(join(s.home, "data"), { mode: 0o700 });
+    for (const [name, text] of Object.entries(files)) writeFileSync(join(s.home, "data", name), text);
     await s.start();
     return s;
   }

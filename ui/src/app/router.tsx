@@ -28,12 +28,13 @@ export function newRouter(linkError: unknown) {
   const tasks = createRoute({
     getParentRoute: () => top,
     path: "/tasks",
-    validateSearch: (s: Record<string, unknown>): { tab?: string } => (typeof s.tab === "string" ? { tab: s.tab } : {}),
+    validateSearch: (s: Record<string, unknown>): { tab?: string; q?: string } => ({ ...(typeof s.tab === "string" ? { tab: s.tab } : {}), ...(typeof s.q === "string" ? { q: s.q } : {}) }),
     component: lazyRouteComponent(() => import("../task/list"), "TaskList"),
   });
   const task = createRoute({
     getParentRoute: () => top,
     path: "/tasks/$id",
+    validateSearch: (s: Record<string, unknown>): { tab?: string; seq?: number } => ({ ...(typeof s.tab === "string" ? { tab: s.tab } : {}), ...(Number.isSafeInteger(Number(s.seq)) && s.seq !== undefined ? { seq: Number(s.seq) } : {}) }),
     component: lazyRouteComponent(() => import("../task/page"), "TaskPage"),
   });
   const schedules = createRoute({
