@@ -55,6 +55,16 @@ function Frame({ name }: { name: string }) {
               <Icon name="task" /> Tasks
             </Link>
           </li>
+          <li>
+            <Link to="/timeline" search={{}}>
+              <Icon name="timeline" /> Timeline
+            </Link>
+          </li>
+          <li>
+            <Link to="/events">
+              <Icon name="events" /> Events
+            </Link>
+          </li>
           <li className="last">
             <Button look="bare" onPress={() => void signOut()} aria-label={`Sign out (${name})`}>
               Sign out
