@@ -204,6 +204,7 @@ func (a *API) operations() {
 	archiveHandlers{a}.register()
 	messageHandlers{a}.register()
 	eventHandlers{a}.register()
+	eventHandlers{a}.registerState()
 	topicHandlers{a}.register()
 	callHandlers{a}.register()
 	callHandlers{a}.registerHostCalls()

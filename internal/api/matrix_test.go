@@ -34,7 +34,7 @@ func (r *rig) samples() map[string]ask {
 	own := strings.TrimPrefix(session, "/v1/sessions/")
 	for name, q := range map[string]ask{
 		"list-sessions": get("/v1/sessions"), "get-session": get(session), "delete-session": {method: "DELETE", path: r.session()},
-		"export-session": get(r.session() + "/export"), "list-messages": get(session + "/messages"), "list-events": get(session + "/events"),
+		"export-session": get(r.session() + "/export"), "list-messages": get(session + "/messages"), "list-events": get(session + "/events"), "get-event": get(session + "/events/1"),
 		"list-calls": get(session + "/calls"), "get-call": get(call), "get-host-call": get(session + "/calls/" + string(started.ID) + "/task"),
 		"list-approvals": get("/v1/approvals"), "get-approval": get(approval),
 		"list-tasks": get("/v1/tasks"), "get-task": get(task), "get-task-log": get(task + "/log"), "list-task-messages": get(task + "/messages"),

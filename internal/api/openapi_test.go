@@ -148,7 +148,7 @@ func TestH1Whole(t *testing.T) {
 			}
 		}
 	})
-	if len(ids) != 146 {
+	if len(ids) != 147 {
 		t.Errorf("%d operations", len(ids))
 	}
 }
@@ -218,7 +218,7 @@ func TestH1Examples(t *testing.T) {
 			return // not JSON, or another service is asked: tests of their own read these
 		}
 		path = ofStorage(held.Replace(path), method, bulk)
-		path = strings.NewReplacer("{call}", string(call), "{name}", "echo", "{scope}", "agent", "{subject}", "researcher").Replace(path)
+		path = strings.NewReplacer("{call}", string(call), "{seq}", "1", "{name}", "echo", "{scope}", "agent", "{subject}", "researcher").Replace(path)
 		if strings.HasPrefix(path, "/v1/tasks") {
 			path = strings.ReplaceAll(path, "{id}", string(task))
 		}
@@ -270,7 +270,7 @@ func TestH1Examples(t *testing.T) {
 		}
 		op.holds(t, registry, got)
 	})
-	if ran != 136 {
+	if ran != 137 {
 		t.Errorf("%d examples ran", ran)
 	}
 }

@@ -3,6 +3,8 @@ import { root } from "./api";
 import { NotFound } from "./notfound";
 import { Failure } from "./pieces";
 import { Shell } from "./shell";
+import { readSearch } from "../event/filter";
+import { readTimeline } from "../timeline/search";
 
 // newRouter returns the routes. The address holds filter, tab and selection.
 export function newRouter(linkError: unknown) {
@@ -71,8 +73,31 @@ export function newRouter(linkError: unknown) {
     validateSearch: (s: Record<string, unknown>) => textsOf(s, "item", "q", "session"),
     component: lazyRouteComponent(() => import("../settings/page"), "SettingsPage"),
   });
+  const events = createRoute({
+    getParentRoute: () => top,
+    path: "/events",
+    component: lazyRouteComponent(() => import("../event/choose"), "ChooseJournal"),
+  });
+  const journal = createRoute({
+    getParentRoute: () => top,
+    path: "/sessions/$id/events",
+    validateSearch: readSearch,
+    component: lazyRouteComponent(() => import("../event/page"), "EventsPage"),
+  });
+  const timeline = createRoute({
+    getParentRoute: () => top,
+    path: "/timeline",
+    validateSearch: readTimeline,
+    component: lazyRouteComponent(() => import("../timeline/all"), "TimelineOfAll"),
+  });
+  const sessionTimeline = createRoute({
+    getParentRoute: () => top,
+    path: "/sessions/$id/timeline",
+    validateSearch: readTimeline,
+    component: lazyRouteComponent(() => import("../timeline/page"), "TimelinePage"),
+  });
   return createRouter({
-    routeTree: top.addChildren([index, sessions, session, tasks, task, schedules, newSchedule, schedule, costs, settingsIndex, settings]),
+    routeTree: top.addChildren([index, sessions, session, tasks, task, schedules, newSchedule, schedule, costs, settingsIndex, settings, events, journal, timeline, sessionTimeline]),
     basepath: root.pathname.replace(/\/$/, ""),
     defaultNotFoundComponent: () => <NotFound what="page" />,
     defaultErrorComponent: ({ error, reset }) => (

@@ -67,6 +67,14 @@ function Header({ session, reading, busy }: { session: Session; reading: Reading
         {reading.turn && ` · this turn ${duration(now - Date.parse(reading.turn.startedAt))}, step ${reading.turn.step}`}
         {c.state === "offline" && ` · as of ${clock(c.since)}`}
       </span>
+      <nav className="row-of small" aria-label="Other views of the session">
+        <Link to="/sessions/$id/timeline" params={{ id: session.id }} search={{}}>
+          Timeline
+        </Link>
+        <Link to="/sessions/$id/events" params={{ id: session.id }} search={{}}>
+          Events
+        </Link>
+      </nav>
       <Actions session={session} busy={busy} />
     </header>
   );
