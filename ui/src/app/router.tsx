@@ -71,8 +71,14 @@ export function newRouter(linkError: unknown) {
     validateSearch: (s: Record<string, unknown>) => textsOf(s, "item", "q", "session"),
     component: lazyRouteComponent(() => import("../settings/page"), "SettingsPage"),
   });
+  const approvals = createRoute({
+    getParentRoute: () => top,
+    path: "/approvals",
+    validateSearch: (s: Record<string, unknown>): { tab?: string; id?: string } => texts(s, "tab", "id"),
+    component: lazyRouteComponent(() => import("../approval/page"), "ApprovalsPage"),
+  });
   return createRouter({
-    routeTree: top.addChildren([index, sessions, session, tasks, task, schedules, newSchedule, schedule, costs, settingsIndex, settings]),
+    routeTree: top.addChildren([index, sessions, session, tasks, task, schedules, newSchedule, schedule, costs, settingsIndex, settings, approvals]),
     basepath: root.pathname.replace(/\/$/, ""),
     defaultNotFoundComponent: () => <NotFound what="page" />,
     defaultErrorComponent: ({ error, reset }) => (

@@ -125,7 +125,7 @@ function Dock({ session }: { session: Session }) {
         </p>
       )}
       {asks.map((a) => (
-        <ApprovalCard key={a.id} approval={a} />
+        <ApprovalCard key={a.id} approval={a} compact />
       ))}
       {work.length > 0 && (
         <p className="row-of small">
