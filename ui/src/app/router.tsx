@@ -23,6 +23,10 @@ export function newRouter(linkError: unknown) {
   const session = createRoute({
     getParentRoute: () => top,
     path: "/sessions/$id",
+    validateSearch: (s: Record<string, unknown>): { pane?: "files" | "values" | "secrets" | "denied" } => {
+      const pane = (["files", "values", "secrets", "denied"] as const).find((p) => p === s.pane);
+      return pane ? { pane } : {};
+    },
     component: lazyRouteComponent(() => import("../session/page"), "SessionPage"),
   });
   const tasks = createRoute({

@@ -12,7 +12,7 @@ import { approvalLook, classLook } from "./look";
 import { equals } from "./order";
 import { useExact } from "./read";
 import { decide, type Outcome } from "./send";
-import { Why } from "./why";
+import { asked, Why } from "./why";
 import "./approval.css";
 
 // ApprovalCard asks for a decision about one call. Lists have shortened arguments, so the card reads
@@ -45,7 +45,7 @@ export function ApprovalCard({ approval, keys = false, compact = false }: { appr
       {compact ? (
         <details className="small">
           <summary>
-            {first ? `${oneLine(first.kind, 40)}: ${oneLine(first.reason || first.target, 100)}` : "Why"}
+            Why{first && `: ${asked[first.kind] ?? `${oneLine(first.kind, 40)} ${oneLine(first.target, 100)}`}`}
           </summary>
           <Why approval={shown} />
         </details>

@@ -15,7 +15,7 @@ export function approvalLook(state: string): Look {
 
 const classes: Record<string, Look> = {
   pure: { icon: "check", word: "Changes nothing", tone: "soft" },
-  idempotent: { icon: "ring", word: "Can run twice", tone: "soft" },
+  idempotent: { icon: "dot", word: "Can run twice", tone: "soft" },
 };
 
 // classLook returns how an effect class is shown beside a question. One that is not known counts as

@@ -6,7 +6,7 @@ import { visible } from "../text/exact";
 import { useAgentPath } from "./read";
 
 // asked explains the kinds of permissions that the runtime itself asks about.
-const asked: Record<string, string> = {
+export const asked: Record<string, string> = {
   tool: "each call of this tool needs an approval here",
   effect: "this session asks before each effect",
   untrusted: "the model has read untrusted content, and may follow instructions in it",
