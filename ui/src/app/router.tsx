@@ -25,6 +25,10 @@ export function newRouter(linkError: unknown) {
   const session = createRoute({
     getParentRoute: () => top,
     path: "/sessions/$id",
+    validateSearch: (s: Record<string, unknown>): { pane?: "files" | "values" | "secrets" | "denied" } => {
+      const pane = (["files", "values", "secrets", "denied"] as const).find((p) => p === s.pane);
+      return pane ? { pane } : {};
+    },
     component: lazyRouteComponent(() => import("../session/page"), "SessionPage"),
   });
   const tasks = createRoute({
@@ -96,8 +100,14 @@ export function newRouter(linkError: unknown) {
     validateSearch: readTimeline,
     component: lazyRouteComponent(() => import("../timeline/page"), "TimelinePage"),
   });
+  const approvals = createRoute({
+    getParentRoute: () => top,
+    path: "/approvals",
+    validateSearch: (s: Record<string, unknown>): { tab?: string; id?: string } => texts(s, "tab", "id"),
+    component: lazyRouteComponent(() => import("../approval/page"), "ApprovalsPage"),
+  });
   return createRouter({
-    routeTree: top.addChildren([index, sessions, session, tasks, task, schedules, newSchedule, schedule, costs, settingsIndex, settings, events, journal, timeline, sessionTimeline]),
+    routeTree: top.addChildren([index, sessions, session, tasks, task, schedules, newSchedule, schedule, costs, settingsIndex, settings, events, journal, timeline, sessionTimeline, approvals]),
     basepath: root.pathname.replace(/\/$/, ""),
     defaultNotFoundComponent: () => <NotFound what="page" />,
     defaultErrorComponent: ({ error, reset }) => (

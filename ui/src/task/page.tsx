@@ -59,9 +59,9 @@ function useEvents(task: Task) {
   const read = useInfiniteQuery({
     queryKey: ["task-events", task.id],
     queryFn: ({ pageParam, signal }) =>
-      need(api.GET("/v1/sessions/{id}/events", { signal, params: { path: { id: task.session_id }, query: { task: task.id, limit: 200, ...(pageParam ? { after: String(pageParam) } : {}) } }, headers: { Accept: "application/json" } })) as unknown as Promise<{ items: Event[] }>,
+      need(api.GET("/v1/sessions/{id}/events", { signal, params: { path: { id: task.session_id }, query: { of: task.id, limit: 200, after: String(pageParam) } }, headers: { Accept: "application/json" } })) as unknown as Promise<{ items: Event[]; last_seq: number; read_to: number }>,
     initialPageParam: 0,
-    getNextPageParam: (last) => (last.items.length === 200 ? last.items.at(-1)!.seq : undefined),
+    getNextPageParam: (last) => (last.read_to < last.last_seq ? last.read_to : undefined),
   });
   const { refetch } = read;
   const version = `${task.state} ${task.attempt} ${task.cancel_requested_at ?? ""} ${task.delivered}`;
