@@ -32,7 +32,7 @@ var demoAgent []byte
 // demoChild is the process that the demo kills: a complete engine that works on orders.
 type demoChild struct {
 	Dir    string
-	Finish bool // start no new orders, finish the open ones, and exit
+	Finish bool   // start no new orders, finish the open ones, and exit
 	Pages  string // address to serve the web UI on, for people, so that the work takes longer; empty: none
 	Out    io.Writer
 	Log    *slog.Logger

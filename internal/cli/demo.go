@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
+	"net/netip"
 	"time"
 
 	"github.com/perdure/perdure/internal/cli/demo"
@@ -63,6 +65,10 @@ func (p demoPages) pages(a *app, typed <-chan string, ended func()) (pages *demo
 	if p.Wait < 0 {
 		return nil, usageError("--wait must not be negative", "give a duration such as 60s, or 0 to wait for no browser")
 	}
+	if host, _, err := net.SplitHostPort(p.Addr); p.Addr != "" && (err != nil || !isThisMachine(host)) {
+		return nil, usageError("--addr "+p.Addr+" is no address of this machine only; other machines can reach it, or nobody",
+			"give HOST:PORT with a loopback address, for instance 127.0.0.1:7373")
+	}
 	pages = &demo.Pages{Addr: p.Addr, Wait: p.Wait, Typed: typed}
 	if p.Addr == "" {
 		if pages.Addr, err = a.Demo.FreeAddr(); err != nil {
@@ -113,6 +119,12 @@ func (c *demoApprovals) Run(ctx context.Context, a *app) error {
 	return c.run(ctx, a, true, func(show demo.Options, typed <-chan string) error {
 		return demo.Approvals{Options: show, Typed: typed}.Run(ctx)
 	})
+}
+
+// isThisMachine reports whether only this machine can reach an address of the host.
+func isThisMachine(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
 // DemoChildOptions configures the process that the demo kills.
