@@ -82,6 +82,7 @@ func TestBehindNginx(t *testing.T) {
 	}
 
 	for _, below := range []string{"", "/perdure"} {
+		signInThroughNginx(t, d, client, front, below)
 		made := ask("POST", below+"/v1/sessions", `{"agent":{"model":"scripted:`+filepath.Join(d.work, "hello.yaml")+`"}}`, "*/*")
 		where, text := strings.TrimPrefix(made.Header.Get("Location"), "https://"+front), whole(made) // nginx makes the URL absolute
 		if made.StatusCode != 201 || made.ProtoMajor != 2 || !strings.HasPrefix(where, below+"/v1/sessions/session_") {
@@ -107,6 +108,10 @@ func TestBehindNginx(t *testing.T) {
 				t.Fatalf("below %q: the stream does not come through: %v after\n%s", below, err, heard)
 			}
 		}
+	}
+	log, err := os.ReadFile(filepath.Join(dir, "access.log"))
+	if err != nil || !strings.Contains(string(log), "/perdure/ui/session") || regexp.MustCompile(`perdure_[\w-]{20}|link=`).Match(log) {
+		t.Errorf("%v, or nginx logs a secret:\n%s", err, log)
 	}
 }
 
@@ -135,7 +140,7 @@ func nginxConfig(t *testing.T, dir, front, back string) string {
 	for _, name := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 		temporary += fmt.Sprintf("%s_temp_path %s/%s;\n", name, dir, name)
 	}
-	return fmt.Sprintf("daemon off;\nworker_processes 1;\npid %s/pid;\nerror_log stderr;\nevents {}\nhttp {\naccess_log off;\n%s%s}\n", dir, temporary, server)
+	return fmt.Sprintf("daemon off;\nworker_processes 1;\npid %s/pid;\nerror_log stderr;\nevents {}\nhttp {\naccess_log %[1]s/access.log;\n%[2]s%[3]s}\n", dir, temporary, server)
 }
 
 // startNginx checks a configuration and runs nginx with it, on the address that the listener has
