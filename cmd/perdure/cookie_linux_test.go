@@ -44,7 +44,7 @@ func TestS15CookiesStaySecret(t *testing.T) {
 	}
 	cookie := in.Cookies()[0].Name + "=" + in.Cookies()[0].Value
 	secret := strings.TrimPrefix(in.Cookies()[0].Value, "link.")
-	for path, status := range map[string]int{"/v1/sessions": 200, "/v1/sessions/missing": 404, "/v1/audit": 200, "/mcp": 404, "/metrics": 401, "/v1/sessions?token=" + secret: 200} {
+	for path, status := range map[string]int{"/v1/sessions": 200, "/v1/sessions/missing": 404, "/v1/audit": 200, "/mcp": 401, "/metrics": 401, "/v1/sessions?token=" + secret: 200} {
 		if got := ask("GET", path, "", cookie); got.StatusCode != status && !strings.Contains(path, "token=") {
 			t.Errorf("%s: got %d, want %d", path, got.StatusCode, status)
 		}

@@ -30,8 +30,9 @@ const (
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; " +
 	"manifest-src 'self'; worker-src 'self'; base-uri 'self'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
-// dataPolicy is for responses of the API to a browser. Some contain files that tools wrote: opened as
-// a page, such a file has an origin of its own, and runs no script with the rights of the reader.
+// dataPolicy is for responses of the API to a browser. Some contain files that tools wrote: opened
+// as a page, such a file has an origin of its own, and runs no script with the rights of the
+// reader.
 const dataPolicy = "sandbox; default-src 'none'; frame-ancestors 'none'"
 
 // mediaTypes are those of the files, by extension. The table of the system differs between systems.

@@ -99,8 +99,8 @@ func TestS15Hosts(t *testing.T) {
 	}
 }
 
-// TestS15EndedCookies: the cookie of a token that was revoked signs nobody in, can still be removed,
-// and a link does not bring it back. Broken cookies are as none.
+// TestS15EndedCookies: the cookie of a token that was revoked signs nobody in, can still be
+// removed, and a link does not bring it back. Broken cookies are as none.
 func TestS15EndedCookies(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -12,7 +12,7 @@ test("perdure dev: every page shows something within ten seconds, and survives a
     const row = (name: RegExp) => page.getByRole("link", { name });
     await expect(row(/Needs you: a file is deleted/)).toBeVisible({ timeout: 10_000 });
     await expect(row(/Foreground/)).toBeVisible();
-    await expect(page.getByTestId("badge")).toContainText("2 running", { timeout: 10_000 });
+    await expect(page.getByTestId("badge")).toContainText("3 running", { timeout: 10_000 });
     await expect(page.getByTestId("badge")).toContainText(/1 needs? you/);
     await accessible(page);
     await fits(page);
@@ -41,6 +41,21 @@ test("perdure dev: every page shows something within ten seconds, and survives a
     expect(await dev.interrupt()).toBe(0);
     expect(dev.said).toMatch(/stopped, and removed/);
     expect(existsSync(data!)).toBe(false);
+  } finally {
+    await dev.end();
+  }
+});
+
+test("the picture of the README: a session in which a call waits for a person, and work outlives its turn", async ({ page }) => {
+  const dev = new Program("dev", "--addr", "127.0.0.1:0", "--no-open", "--sandbox", "none");
+  try {
+    const [address] = await dev.says(link);
+    await page.setViewportSize({ width: 1280, height: 680 });
+    await page.goto(address);
+    await page.getByRole("link", { name: /Needs you: a file is deleted/ }).click();
+    await expect(page.getByTestId("approval")).toContainText("/report.txt");
+    await expect(page.getByRole("region", { name: /running work/ }).getByRole("link", { name: /Backup/ })).toBeVisible();
+    await picture(page, "readme");
   } finally {
     await dev.end();
   }

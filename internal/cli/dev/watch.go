@@ -27,8 +27,8 @@ type path struct {
 	pending uint64 // fingerprint of the last look, if it differs; 0: it does not
 }
 
-// Add watches further paths. One that is watched already stays as it is, and one that does not exist
-// is noticed when it comes.
+// Add watches further paths. One that is watched already stays as it is, and one that does not
+// exist is noticed when it comes.
 func (w *Watch) Add(names ...string) {
 	for _, name := range names {
 		if slices.ContainsFunc(w.paths, func(p path) bool { return p.name == name }) {
