@@ -17,7 +17,7 @@ soak: ## the second tier: kill loops, power cuts, storms; SCALE=ci takes minutes
 sim: ## the simulations with large counts, about a quarter of an hour: a million random steps on lanes, then storms of kills
 	@SCALE=full ONLY='^Test(LaneStorm|Storm|R02|R12|R17|R18|Subagent)' SOAK_FLAGS=-v bash scripts/soak.sh ./engine/local ./internal/linearizability ./internal/sim
 
-security: ## the attacks on files, secrets, the way out and the sandbox with the full numbers; a few minutes
+security: ## the attacks on files, secrets, the way out, the web UI and the sandbox with the full numbers; a few minutes
 	@bash scripts/security.sh
 
 reliability: ## runs every attack that counts its trials, for hours, and writes RELIABILITY.md; SCALE=quick takes half an hour

@@ -30,7 +30,8 @@
 // The files tell one story, in this order:
 //
 //   - session.go, event.go, sessionfact.go, eventtype.go, apply.go: a session, its journal, and how
-//     one is folded from the other. id.go has the names of all things.
+//     one is folded from the other. sessionoutline.go has what an event changed, for people. id.go
+//     has the names of all things.
 //   - agent.go, label.go, message.go: what a session is configured with, and what it receives
 //   - turn.go, turnfact.go, command.go, decide.go: a turn, and what is due in it
 //   - retry.go, loop.go, compaction.go, repair.go: when a model call fails, calls repeat without

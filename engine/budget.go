@@ -27,7 +27,8 @@ type Budgets interface {
 	// Check reports the standing of every budget that applies to a session. NotFound: no
 	// such session.
 	Check(ctx context.Context, id perdure.SessionID) (budget.Report, error)
-	// Costs sums up the usage recorded in the journals, grouped as q says. Invalid: no such group.
+	// Costs sums up the usage recorded in the journals, grouped and split as q says.
+	// Invalid: no such group or split.
 	Costs(ctx context.Context, q CostQuery) (CostReport, error)
 }
 
@@ -42,6 +43,9 @@ type CostQuery struct {
 	Group   string            // session, agent, model, tool, schedule or day (UTC); empty: session
 	Session perdure.SessionID // includes its subagents; empty: all sessions
 	Since   time.Time         // zero: from the beginning
+	Until   time.Time         // exclusive; zero: to the end
+	// Split makes a line for each part of a member: for each model or tool. Empty: one line.
+	Split string
 }
 
 // CostReport is the result of a CostQuery.
@@ -53,9 +57,10 @@ type CostReport struct {
 	Source string     `json:"source"` // what the figures are computed from
 }
 
-// CostLine is the usage of one member of the group.
+// CostLine is the usage of one member of the group, or of one part of it.
 type CostLine struct {
 	Key          string `json:"key"`
+	Part         string `json:"part,omitempty"` // with a split: the model or tool
 	ModelCalls   int64  `json:"model_calls"`
 	InputTokens  int64  `json:"input_tokens"`
 	CachedTokens int64  `json:"cached_tokens"` // of the input
@@ -68,4 +73,10 @@ type CostLine struct {
 	// known.
 	Unpriced int64    `json:"unpriced"`
 	Models   []string `json:"unpriced_models,omitempty"` // the models of those calls
+	// FailedCalls counts the model calls that ended with an error, as before a retry. They are also
+	// in the other figures, as their cost is in Cost.
+	FailedCalls int64                             `json:"failed_model_calls,omitempty"`
+	FailedCost  map[budget.Currency]budget.Amount `json:"failed_cost,omitempty"`
+	// FailedUnpriced counts those of them without a known price.
+	FailedUnpriced int64 `json:"failed_unpriced,omitempty"`
 }

@@ -206,6 +206,12 @@ type Tasks interface {
 	Log(ctx context.Context, id perdure.TaskID, offset int64, max int) (Log, error)
 	// Wait returns when the task has ended or awaits input, or when ctx ends.
 	Wait(ctx context.Context, id perdure.TaskID) (perdure.Task, error)
+	// Overview counts all tasks by state, without reading their records.
+	Overview(ctx context.Context) (TaskOverview, error)
+	// Recoveries returns what crash recovery did with the tasks and calls of dead workers, the
+	// latest first, and at most the last 20. Only the process that took the work over knows it, and
+	// forgets it when it ends; the journals of the sessions keep every take-over.
+	Recoveries(ctx context.Context) ([]Recovery, error)
 }
 
 // TaskDelivery controls how results of tasks reach their session, and exchanges messages with

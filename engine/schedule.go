@@ -31,6 +31,10 @@ type Schedules interface {
 	// NextFires returns the next n fires of a schedule, at most MaxNextFires, with notes on clock
 	// changes. For a paused schedule it returns the fires that it would have.
 	NextFires(ctx context.Context, id perdure.ScheduleID, n int) ([]NextFire, error)
+	// Preview returns the next n fires of a schedule with the Cron or At, Zone and Jitter of s, at
+	// most MaxNextFires, without creating it. The other fields are ignored. Invalid: Create would
+	// refuse these times; the error says why (SC9 to SC11).
+	Preview(ctx context.Context, s perdure.Schedule, n int) ([]NextFire, error)
 	// Fires lists the recorded fires of a schedule, latest first; limit 0 means all. A
 	// skipped fire states the reason (SC16).
 	Fires(ctx context.Context, id perdure.ScheduleID, limit int) ([]perdure.Fire, error)

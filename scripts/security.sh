@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the attacks on files, on secrets, on the way out and on the sandbox with the full numbers, and prints what was tried. It asks nothing and reads no
+# Runs the attacks on files, on secrets, on the way out, on the web UI and on the sandbox with the full numbers, and prints what was tried. It asks nothing and reads no
 # standard input.
 #
 #   PERDURE_NAMES=n      hostile names, each given to every method of every place that keeps files (2,000)
@@ -37,6 +37,9 @@ run 'Canar' ./internal/sessionport ./engine/local
 printf 'security: the way out\n'
 run '^(TestS1|TestS2|TestDial)' ./internal/egress
 run '^TestS3' ./internal/injection
+printf 'security: the web UI\n'
+run '^(TestS15|TestLink|TestTokens|TestCookies|TestOtherOrigins|TestPages)' ./internal/ui
+run '^(TestS15Cookies|TestBehindNginx)' ./cmd/perdure
 printf 'security: the sandbox\n'
 run '^(TestS11|TestS12)' ./internal/supervise
 printf 'security: duplicates: %s requests\n' "$R15_REQUESTS"

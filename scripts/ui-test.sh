@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # make ui-test: the web UI in a real browser, against the real binary with scripted agents. It installs the Node packages of the lock
-# file, and Debian's Chromium, where they are missing. Pictures of each page go to the folder in UI_PICTURES, if that is set.
+# file, and Debian's Chromium and nginx, where they are missing. Pictures of each page go to the folder in UI_PICTURES, if that is set.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 exec </dev/null
@@ -11,6 +11,7 @@ began=$SECONDS
 need_go
 need_ui
 need_chromium
+need_nginx
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"errors"
@@ -31,7 +32,8 @@ var demoAgent []byte
 // demoChild is the process that the demo kills: a complete engine that works on orders.
 type demoChild struct {
 	Dir    string
-	Finish bool // start no new orders, finish the open ones, and exit
+	Finish bool   // start no new orders, finish the open ones, and exit
+	Pages  string // address to serve the web UI on, for people, so that the work takes longer; empty: none
 	Out    io.Writer
 	Log    *slog.Logger
 }
@@ -48,8 +50,8 @@ func (d demoChild) run(ctx context.Context) error {
 		return err
 	}
 	door := newAPIServer(eng, st, filepath.Join(d.Dir, "data"), d.Log)
-	if err := door.openSocket(); err != nil {
-		return err
+	if err := errors.Join(door.openSocket(), door.openPages(d.Pages)); err != nil {
+		return errors.Join(err, door.close())
 	}
 	before, err := eng.Sessions().List(ctx, 0)
 	if err != nil {
@@ -70,7 +72,11 @@ func (d demoChild) run(ctx context.Context) error {
 // open creates the engine with the agent and tools of the demo. The limits on executions are off,
 // because the demo kills the process more often than they allow.
 func (d demoChild) open(ctx context.Context, st *sqlite.Store) (*local.Engine, error) {
-	agent, err := scripted.Parse("demo agent", demoAgent)
+	script := demoAgent
+	if d.Pages != "" {
+		script = bytes.ReplaceAll(script, []byte("sleep 0.1"), []byte("sleep 0.6"))
+	}
+	agent, err := scripted.Parse("demo agent", script)
 	if err != nil {
 		return nil, err
 	}

@@ -40,8 +40,8 @@ func openDemoRuntime(ctx context.Context, set demo.RuntimeOptions) (engine.Engin
 		return nil, nil, errors.Join(err, st.Close())
 	}
 	door := newAPIServer(eng, st, data, set.Log)
-	if err := door.openSocket(); err != nil {
-		return nil, nil, errors.Join(err, st.Close())
+	if err := errors.Join(door.openSocket(), door.openPages(set.Addr)); err != nil {
+		return nil, nil, errors.Join(err, door.close(), st.Close())
 	}
 	work, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1) // capacity 1: one result
@@ -54,6 +54,9 @@ func openDemoRuntime(ctx context.Context, set demo.RuntimeOptions) (engine.Engin
 
 // openScenario creates the engine of a demo.
 func openScenario(ctx context.Context, set demo.RuntimeOptions, st *sqlite.Store) (*local.Engine, error) {
+	if set.Scenario == demo.ScenarioCrash {
+		return demoChild{Dir: set.Dir, Log: set.Log}.open(ctx, st)
+	}
 	cfg := local.Config{Store: st, Tools: tool.NewRegistry(core.Tools()...), Log: set.Log}
 	var (
 		agent model.Model
@@ -68,7 +71,7 @@ func openScenario(ctx context.Context, set demo.RuntimeOptions, st *sqlite.Store
 		agent, err = scripted.New(payingAgent())
 		tools, cfg.Policies.Permit = []tool.Tool{readInvoice(set.Dir), pay(set.Dir)}, askAbove
 	default:
-		err = fmt.Errorf("%w: unknown play %q", perdure.Invalid, set.Scenario)
+		err = fmt.Errorf("%w: unknown scenario %q", perdure.Invalid, set.Scenario)
 	}
 	if err != nil {
 		return nil, err

@@ -72,7 +72,7 @@ func dependencies(terminal cli.Terminal, known *redact.Set) cli.Dependencies {
 		Diagnose:     diagnose, Supervised: supervised{}, Servers: servers{},
 		Admin:     admin.Operations{Garbage: collectGarbage, RotateKey: rotateKey, Schema: schemaOf, Migrate: migrate},
 		Egress:    cli.EgressRules{Rules: readRules, SetRules: writeRules, Test: testEgress},
-		Demo:      demo.Options{Program: self(), Open: openDemo, OpenRuntime: openDemoRuntime},
+		Demo:      demo.Options{Program: self(), Open: openDemo, OpenRuntime: openDemoRuntime, FreeAddr: freeAddr},
 		DemoChild: runDemoChild,
 		Connect:   connect, OpenBrowser: openBrowser, RawKeys: terminalKeys, Edit: edit, DiscardInput: discardInput,
 		MCP: mcp.Operations{
@@ -190,5 +190,5 @@ func openDemo(ctx context.Context, dir string) (engine.Engine, io.Closer, error)
 }
 
 func runDemoChild(ctx context.Context, w cli.DemoChildOptions) error {
-	return demoChild{Dir: w.Dir, Finish: w.Finish, Out: w.Out, Log: w.Log}.run(ctx)
+	return demoChild{Dir: w.Dir, Finish: w.Finish, Pages: w.Pages, Out: w.Out, Log: w.Log}.run(ctx)
 }

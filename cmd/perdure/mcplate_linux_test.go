@@ -97,6 +97,22 @@ func TestMissingServerCostsItself(t *testing.T) {
 	}
 }
 
+// TestMCPServerVariables: a variable of an entry that is not set is named, before the server is
+// started or asked.
+func TestMCPServerVariables(t *testing.T) {
+	t.Parallel()
+	entries := `"arg":{"command":"sh","args":["-c","exit 3","$1","${NOT_SET_HERE}"]},` +
+		`"env":{"command":"sh","args":["-c","exit 3"],"env":{"KEY":"$NOT_SET_HERE"}},` +
+		`"far":{"url":"http://127.0.0.1:9/mcp","headers":{"Authorization":"Bearer ${NOT_SET_HERE}"}}`
+	data, _ := mcpPlace(t, entries, "steps: []")
+	for name, field := range map[string]string{"arg": "args[3]", "env": "env.KEY", "far": "headers.Authorization"} {
+		_, errs, err := perdureOut(t, data, "mcp", "test", "--name", name)
+		if want := field + " needs the variable NOT_SET_HERE, which is not set"; err == nil || !strings.Contains(errs, want) {
+			t.Errorf("%s: %v: got %q, want %q", name, err, errs, want)
+		}
+	}
+}
+
 // TestDoctorNamesMissingServers: doctor asks all servers and names those that do not answer.
 func TestDoctorNamesMissingServers(t *testing.T) {
 	t.Parallel()

@@ -255,6 +255,9 @@ func (s *mcpServers) stale(name string) {
 // insert into the headers of the server; nil: nothing is inserted.
 func (s *mcpServers) opening(ctx context.Context, of mcpServer, cfg mcptool.Config,
 	whose string, secrets func() []perdure.WebSecret) (client *mcptool.Client, err error) {
+	if err := of.checkVariables(); err != nil {
+		return nil, err
+	}
 	cfg.Version, cfg.Log, cfg.Startup = version().Version, s.log, of.startup()
 	if s.st != nil {
 		cfg.Handles = handlesIn(s.st)

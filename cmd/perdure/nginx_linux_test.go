@@ -82,6 +82,7 @@ func TestBehindNginx(t *testing.T) {
 	}
 
 	for _, below := range []string{"", "/perdure"} {
+		nginxBrowser{d, client, front, below}.signIn(t)
 		made := ask("POST", below+"/v1/sessions", `{"agent":{"model":"scripted:`+filepath.Join(d.work, "hello.yaml")+`"}}`, "*/*")
 		where, text := strings.TrimPrefix(made.Header.Get("Location"), "https://"+front), whole(made) // nginx makes the URL absolute
 		if made.StatusCode != 201 || made.ProtoMajor != 2 || !strings.HasPrefix(where, below+"/v1/sessions/session_") {
@@ -108,6 +109,7 @@ func TestBehindNginx(t *testing.T) {
 			}
 		}
 	}
+	noSecretIn(t, filepath.Join(dir, "access.log"))
 }
 
 // nginxConfig is the configuration of the page, with addresses and files of this test.
@@ -135,7 +137,7 @@ func nginxConfig(t *testing.T, dir, front, back string) string {
 	for _, name := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 		temporary += fmt.Sprintf("%s_temp_path %s/%s;\n", name, dir, name)
 	}
-	return fmt.Sprintf("daemon off;\nworker_processes 1;\npid %s/pid;\nerror_log stderr;\nevents {}\nhttp {\naccess_log off;\n%s%s}\n", dir, temporary, server)
+	return fmt.Sprintf("daemon off;\nworker_processes 1;\npid %s/pid;\nerror_log stderr;\nevents {}\nhttp {\naccess_log %[1]s/access.log;\n%[2]s%[3]s}\n", dir, temporary, server)
 }
 
 // startNginx checks a configuration and runs nginx with it, on the address that the listener has

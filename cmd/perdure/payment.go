@@ -215,8 +215,14 @@ func (t paidTool) Adopt(ctx context.Context, call tool.Call, env tool.Env, sink 
 	return notePayment(t.remote.Adopt(ctx, call, env, sink), "This call was paid before it was made.")
 }
 
-// Stop implements tool.Adoptable.
-func (t paidTool) Stop(ctx context.Context, call tool.Call) error { return t.remote.Stop(ctx, call) }
+// Stop implements tool.Adoptable. A call without a handle is not looked for: that sends it again,
+// and it may not be paid.
+func (t paidTool) Stop(ctx context.Context, call tool.Call) error {
+	if remains, err := t.remote.Inspect(ctx, call); err != nil || remains == perdure.RemainsNone {
+		return err
+	}
+	return t.remote.Stop(ctx, call)
+}
 
 // Clean implements tool.Cleaner.
 func (t paidTool) Clean(ctx context.Context, call tool.Call) error { return t.remote.Clean(ctx, call) }

@@ -306,6 +306,10 @@ func (r readerSchedules) NextFires(ctx context.Context, id perdure.ScheduleID, n
 	return ask2(ctx, r.readerNoun, engine.Schedules.NextFires, id, n)
 }
 
+func (r readerSchedules) Preview(ctx context.Context, s perdure.Schedule, n int) ([]engine.NextFire, error) {
+	return ask2(ctx, r.readerNoun, engine.Schedules.Preview, s, n)
+}
+
 func (r readerSchedules) Fires(ctx context.Context, id perdure.ScheduleID, limit int) ([]perdure.Fire, error) {
 	return ask2(ctx, r.readerNoun, engine.Schedules.Fires, id, limit)
 }

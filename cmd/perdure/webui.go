@@ -14,7 +14,9 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/access"
 	"github.com/perdure/perdure/internal/api"
+	"github.com/perdure/perdure/internal/cli"
 	"github.com/perdure/perdure/internal/ui"
 )
 
@@ -51,6 +53,28 @@ func (d *apiServer) withUI(o *listenerServer, answer http.Handler, cfg api.Confi
 		return answer
 	}
 	return pages
+}
+
+// openPages serves the API and the web UI on an address of this machine as well, for a demo.
+func (d *apiServer) openPages(addr string) error {
+	if addr == "" {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil || !isLoopback(host) {
+		return fmt.Errorf("%w address %q: want HOST:PORT of this machine", perdure.Invalid, addr)
+	}
+	token, err := readToken(d.dir)
+	if err != nil {
+		return err
+	}
+	listener, err := listen(cli.ServeOptions{Addr: addr})
+	if err != nil {
+		return err
+	}
+	d.add(listener, api.Config{Token: token, Keyring: access.NewKeyring(access.Config{Store: d.keys.store, Root: token, Log: d.log})})
+	d.links.SetAddress(browserURL("", listener.Addr()))
+	return nil
 }
 
 // browserURL returns the address of a server as a browser on this machine reaches it.

@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -69,6 +70,7 @@ func budgetOfMoney(t *testing.T, open Harness) {
 		report.Total.Unpriced != 0 {
 		t.Errorf("Costs: %s, %v, %v; want decimal strings: 4.2 of the model, 4.700002 in all", text, err, broken)
 	}
+	s.splitCosts()
 	other, err := s.eng.Sessions().Create(s.ctx, perdure.Agent{Model: "nobodys"})
 	if err == nil {
 		_, err = s.eng.Send(s.ctx, other.ID, perdure.Text("go"))
@@ -83,6 +85,36 @@ func budgetOfMoney(t *testing.T, open Harness) {
 	if err != nil || report.Total.Unpriced != 4 || len(report.Total.Models) != 1 ||
 		!strings.Contains(report.Total.Models[0], "nobodys") {
 		t.Errorf("Costs: %+v, %v; want four calls of a model without a known price", report.Total, err)
+	}
+}
+
+// splitCosts checks that the parts of a report, and its halves in time, add up to the whole.
+func (s *scene) splitCosts() {
+	s.t.Helper()
+	whole, err := s.eng.Budgets().Costs(s.ctx, engine.CostQuery{Group: "day", Split: "model"})
+	parts := map[string]string{}
+	for _, line := range whole.Items {
+		parts[line.Part] = line.Cost[budget.USD].String()
+	}
+	if err != nil || len(parts) != 2 || parts["dear"] != "4.2" || parts["(tools)"] != "0.500002" {
+		s.t.Errorf("got %v, %v; want 4.2 of the model and 0.500002 of tools", parts, err)
+	}
+	var at []time.Time // of the model calls
+	for _, e := range s.events() {
+		if _, ok := e.Fact.(perdure.Generation); ok {
+			at = append(at, e.At)
+		}
+	}
+	middle := at[1]
+	early, err := s.eng.Budgets().Costs(s.ctx, engine.CostQuery{Until: middle})
+	late, failed := s.eng.Budgets().Costs(s.ctx, engine.CostQuery{Since: middle})
+	sum := early.Total.Cost[budget.USD].Plus(late.Total.Cost[budget.USD])
+	if err != nil || failed != nil || early.Total.ModelCalls != 1 || late.Total.ModelCalls != 2 || sum != whole.Total.Cost[budget.USD] {
+		s.t.Errorf("got %+v and %+v, %v, %v; want one model call before, two from the second on, together %v",
+			early.Total, late.Total, err, failed, whole.Total.Cost)
+	}
+	if _, err := s.eng.Budgets().Costs(s.ctx, engine.CostQuery{Split: "day"}); !errors.Is(err, perdure.Invalid) {
+		s.t.Errorf("a split by day: %v", err)
 	}
 }
 

@@ -127,7 +127,7 @@ type law struct {
 // Run runs all laws.
 func Run(t *testing.T, open Harness) {
 	groups := map[string][]law{
-		"turn": turnLaws(), "task": taskLaws(), "spawn": spawnLaws(), "cancel": cancelLaws(), "crash": crashLaws(),
+		"turn": turnLaws(), "task": taskLaws(), "spawn": spawnLaws(), "cancel": cancelLaws(), "crash": crashLaws(), "recovery": recoveryLaws(),
 		"intent": intentLaws(), "lane": append(laneLaws(), laneCrashLaws()...),
 		"approval": append(approvalLaws(), approvalTaskLaws()...), "client": clientLaws(), "talk": talkLaws(),
 		"delivery": deliveryLaws(), "overflow": overflowLaws(), "regression": regressionLaws(),

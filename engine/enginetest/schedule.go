@@ -3,6 +3,7 @@ package enginetest
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +22,7 @@ func scheduleLaws() []law {
 		{"ScheduleCap", scheduleCap},
 		{"SchedulePauseResume", schedulePauses},
 		{"ScheduleTriggerBackfill", scheduleByHand},
+		{"SchedulePreview", schedulePreviews},
 		{"ScheduleDeleted", scheduleDeleted},
 		{"SpawnBackgroundCreatesScheduledMonitor", spawnMonitor},
 		{"MonitorReplayedIsOne", monitorReplayed},
@@ -228,6 +230,41 @@ func schedulePauses(t *testing.T, open Harness) { // SC22
 	resumed, err := s.eng.Schedules().Resume(s.ctx, made.ID, "user")
 	if err != nil || !resumed.Enabled || resumed.Paused != "" || !resumed.NextAt.Equal(next[0].At) {
 		t.Errorf("resumed: %+v, %v; next %v", resumed, err, next)
+	}
+}
+
+// schedulePreviews pins SC9 to SC11 for a schedule that does not exist: the fires it would have, or
+// why its creation would be refused.
+func schedulePreviews(t *testing.T, open Harness) {
+	s := begin(t, open, Setup{Script: spawning("bg_note", "{}")})
+	next, err := s.eng.Schedules().Preview(s.ctx, s.hourly(), 2)
+	if err != nil || len(next) != 2 || next[1].At.Sub(next[0].At) != time.Hour {
+		t.Errorf("got %+v, %v", next, err)
+	}
+	changed := perdure.Schedule{Cron: "30 2 25-31 3 *", Zone: "Europe/Berlin"} // one of these days has a gap
+	next, err = s.eng.Schedules().Preview(s.ctx, changed, 8)
+	if err != nil || !slices.ContainsFunc(next, func(f engine.NextFire) bool { return strings.Contains(f.Note, "does not exist") }) {
+		t.Errorf("got %+v, %v; want a fire at the end of a gap", next, err)
+	}
+	at := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
+	if next, err = s.eng.Schedules().Preview(s.ctx, perdure.Schedule{At: at}, 5); err != nil || len(next) != 1 || !next[0].At.Equal(at) {
+		t.Errorf("got %+v, %v; want one fire at %s", next, err, at)
+	}
+	for words, wrong := range map[string]perdure.Schedule{
+		"does not fire":     {Cron: "0 0 31 2 *"},
+		"must lie between":  {Cron: "* * * * *"},
+		"unknown time zone": {Cron: "@daily", Zone: "Atlantis"},
+		"is in the past":    {At: at.Add(-24 * time.Hour)},
+		"exactly one":       {},
+		"five fields":       {Cron: "soon"},
+		"its jitter must":   {Cron: "@hourly", Jitter: time.Hour},
+	} {
+		if next, err := s.eng.Schedules().Preview(s.ctx, wrong, 5); !errors.Is(err, perdure.Invalid) || !strings.Contains(err.Error(), words) {
+			t.Errorf("%+v: got %+v, %v; want a refusal with %q", wrong, next, err, words)
+		}
+	}
+	if all, err := s.eng.Schedules().List(s.ctx, ""); err != nil || len(all) != 0 {
+		t.Errorf("a preview made %+v, %v", all, err)
 	}
 }
 

@@ -34,8 +34,11 @@ const (
 func (e hostBudgets) Costs(ctx context.Context, q engine.CostQuery) (engine.CostReport, error) {
 	q.Group = cmp.Or(q.Group, bySession)
 	t := tally{
-		q: q, meter: e.meter, prices: e.meter.Prices(), lines: map[string]*engine.CostLine{},
+		q: q, meter: e.meter, prices: e.meter.Prices(), lines: map[costKey]*engine.CostLine{},
 		total: engine.CostLine{Key: "total"},
+	}
+	if q.Split != "" && q.Split != byModel && q.Split != byTool {
+		return engine.CostReport{}, fmt.Errorf("costs: %w split %.40q: it must be model or tool", perdure.Invalid, q.Split)
 	}
 	if !slices.Contains([]string{bySession, byAgent, byModel, byTool, bySchedule, byDay}, q.Group) {
 		return engine.CostReport{}, fmt.Errorf("costs: %w group %.40q: "+
@@ -81,9 +84,12 @@ type tally struct {
 	agent          string       // of the session being read
 	requestedModel string       // the model that its agent or turn requests
 	startedBy      turnSchedule // the schedule that started the turn being read
-	lines          map[string]*engine.CostLine
+	lines          map[costKey]*engine.CostLine
 	total          engine.CostLine
 }
+
+// costKey is the member of the group, and the part of the split, that a line is for.
+type costKey struct{ member, part string }
 
 // turnSchedule tracks which schedule started the turn being read.
 type turnSchedule struct {
@@ -123,19 +129,24 @@ func (t *tally) add(e perdure.Event) {
 			t.requestedModel = f.Model
 		}
 	case perdure.Generation:
-		if e.At.Before(t.q.Since) || f.Usage == (perdure.Usage{}) && f.Error != "" {
+		if !t.covers(e.At) || f.Usage == (perdure.Usage{}) && f.Error != "" {
 			return
 		}
 		name := firstKnown(t.meter.Priced(f.Model, t.requestedModel, e.At))
 		t.addModelCall(t.line(e, name, f.Tool), f, name, e.At)
 		t.addModelCall(&t.total, f, name, e.At)
 	case perdure.ToolCompleted:
-		if e.At.Before(t.q.Since) || f.Replayed || f.Result.ErrorKind == perdure.ErrorRejected {
+		if !t.covers(e.At) || f.Replayed || f.Result.ErrorKind == perdure.ErrorRejected {
 			return
 		}
 		t.addToolCall(t.line(e, "", f.Name), f, e.At)
 		t.addToolCall(&t.total, f, e.At)
 	}
+}
+
+// covers reports whether the report includes usage at a moment.
+func (t *tally) covers(at time.Time) bool {
+	return !at.Before(t.q.Since) && (t.q.Until.IsZero() || at.Before(t.q.Until))
 }
 
 func firstKnown(words ...string) string {
@@ -162,10 +173,17 @@ func (t *tally) line(e perdure.Event, model, tool string) *engine.CostLine {
 	case byDay:
 		key = e.At.UTC().Format(time.DateOnly)
 	}
-	if t.lines[key] == nil {
-		t.lines[key] = &engine.CostLine{Key: key, Cost: map[budget.Currency]budget.Amount{}}
+	k := costKey{member: key}
+	switch t.q.Split {
+	case byModel:
+		k.part = firstKnown(model, "(tools)")
+	case byTool:
+		k.part = firstKnown(tool, "(steps)")
 	}
-	return t.lines[key]
+	if t.lines[k] == nil {
+		t.lines[k] = &engine.CostLine{Key: k.member, Part: k.part, Cost: map[budget.Currency]budget.Amount{}}
+	}
+	return t.lines[k]
 }
 
 func (t *tally) addModelCall(l *engine.CostLine, f perdure.Generation, name string, at time.Time) {
@@ -182,22 +200,31 @@ func (t *tally) addModelCall(l *engine.CostLine, f perdure.Generation, name stri
 			l.Models = append(l.Models, name)
 		}
 	}
-	addCosts(l, costs)
+	l.Cost = plusCosts(l.Cost, costs)
+	if f.Error != "" && f.Error != perdure.CodeInterrupted {
+		l.FailedCalls++
+		l.FailedCost = plusCosts(l.FailedCost, costs)
+		if len(costs) == 0 {
+			l.FailedUnpriced++
+		}
+	}
 }
 
 func (t *tally) addToolCall(l *engine.CostLine, f perdure.ToolCompleted, at time.Time) {
 	l.ToolCalls++
 	l.Milliseconds += f.DurationMS
-	addCosts(l, t.prices.ToolCosts(f.Name, at))
+	l.Cost = plusCosts(l.Cost, t.prices.ToolCosts(f.Name, at))
 }
 
-func addCosts(l *engine.CostLine, costs map[budget.Currency]budget.Amount) {
+// plusCosts adds costs to a sum, which may be nil, and returns it.
+func plusCosts(sum, costs map[budget.Currency]budget.Amount) map[budget.Currency]budget.Amount {
 	for currency, cost := range costs {
-		if l.Cost == nil {
-			l.Cost = map[budget.Currency]budget.Amount{}
+		if sum == nil {
+			sum = map[budget.Currency]budget.Amount{}
 		}
-		l.Cost[currency] = l.Cost[currency].Plus(cost)
+		sum[currency] = sum[currency].Plus(cost)
 	}
+	return sum
 }
 
 func (t *tally) report() engine.CostReport {
@@ -216,7 +243,7 @@ func (t *tally) report() engine.CostReport {
 		if a.Cost[budget.USD] != b.Cost[budget.USD] && t.q.Group != byDay {
 			return int(b.Cost[budget.USD]>>1 - a.Cost[budget.USD]>>1)
 		}
-		return strings.Compare(a.Key, b.Key)
+		return cmp.Or(strings.Compare(a.Key, b.Key), strings.Compare(a.Part, b.Part))
 	})
 	return r
 }

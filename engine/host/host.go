@@ -69,16 +69,15 @@ type Worker interface {
 // Host is an engine without its scheduler. It is safe for concurrent use. Requests of callers are
 // durable at once, but work is done only while the scheduler has it done.
 type Host struct {
-	cfg       Config
-	scheduler Scheduler
-	worker    perdure.WorkerID
-	effects   *effect.Effects
-	lanes     *dispatch.Runner
-	meter     *meter.Meter
-	telemetry *telemetry.Telemetry // nil: no telemetry
-	// lastSigns maps perdure.SessionID to time.Time: the sessions of dead workers, with the last
-	// sign of life
-	lastSigns  sync.Map
+	cfg        Config
+	scheduler  Scheduler
+	worker     perdure.WorkerID
+	effects    *effect.Effects
+	lanes      *dispatch.Runner
+	meter      *meter.Meter
+	telemetry  *telemetry.Telemetry // nil: no telemetry
+	lastSigns  sync.Map             // perdure.SessionID to orphan: the sessions of dead workers
+	recoveries recoveries
 	watched    sync.Map           // perdure.SessionID to *watchdog: sessions with a driver
 	payments   *payment.Authority // nil: no payments
 	limiter    *ratelimit.Limiter // nil: the host's own limiter, or none
@@ -174,6 +173,9 @@ type effectScheduler struct {
 // ReportActivity implements core.Scheduler.
 func (s effectScheduler) ReportActivity(id perdure.SessionID) { s.e.reportActivity(id) }
 
+// ReportTakeOver implements core.Scheduler.
+func (s effectScheduler) ReportTakeOver(done core.TakenOver) { s.e.recoveries.takenOver(done) }
+
 // CreateSchedule implements core.Scheduler.
 func (s effectScheduler) CreateSchedule(
 	ctx context.Context, made perdure.Schedule, by *core.ScheduleCall,
@@ -193,7 +195,10 @@ var OwnedElsewhere = effect.OwnedElsewhere
 
 // TakeOver takes over tasks of dead workers (RC12), at most TakeOverBatch, and returns their
 // number.
-func (e *Host) TakeOver(ctx context.Context) (int, error) { return e.effects.Tasks().TakeOver(ctx) }
+func (e *Host) TakeOver(ctx context.Context) (int, error) {
+	e.recoveries.passBegins()
+	return e.effects.Tasks().TakeOver(ctx)
+}
 
 // StartQueued starts queued runs as far as there are slots, and returns their number.
 func (e *Host) StartQueued(ctx context.Context) (int, error) {

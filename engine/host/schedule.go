@@ -134,6 +134,15 @@ func (e hostSchedules) NextFires(ctx context.Context, id perdure.ScheduleID, n i
 	if err != nil {
 		return nil, err
 	}
+	next, err := nextFires(s, now, n)
+	if err != nil {
+		return nil, fmt.Errorf("schedule %s: %w", id, err)
+	}
+	return next, nil
+}
+
+// nextFires computes the next n fires of a schedule after now.
+func nextFires(s perdure.Schedule, now time.Time, n int) (next []engine.NextFire, err error) {
 	if s.Cron == "" {
 		if s.At.Before(now) {
 			return nil, nil
@@ -142,11 +151,33 @@ func (e hostSchedules) NextFires(ctx context.Context, id perdure.ScheduleID, n i
 	}
 	spec, zone, err := specOf(s)
 	if err != nil {
-		return nil, fmt.Errorf("schedule %s: %w", id, err)
+		return nil, err
 	}
-	var next []engine.NextFire
 	for _, f := range spec.Fires(now, zone, min(max(n, 0), engine.MaxNextFires)) {
 		next = append(next, engine.NextFire{At: f.At, Clock: string(f.Clock), Note: f.Text})
+	}
+	return next, nil
+}
+
+// Preview computes the fires of a schedule that need not exist, with the rules of Create.
+func (e hostSchedules) Preview(ctx context.Context, s perdure.Schedule, n int) ([]engine.NextFire, error) {
+	s = perdure.Schedule{
+		ID: "preview", Session: "preview", Cron: s.Cron, At: s.At, Zone: s.Zone, Jitter: s.Jitter,
+		Action: perdure.ScheduleAction{Message: "preview"},
+	}.WithDefaults(e.cfg.Timekeeping.Schedules)
+	now, err := store.Read(ctx, e.cfg.Store, func(r store.Reader) (time.Time, error) { return r.Now(), nil })
+	if err == nil {
+		err = s.Check()
+	}
+	if err == nil {
+		_, err = checkTiming(s, now, e.cfg.Timekeeping.Schedules)
+	}
+	var next []engine.NextFire
+	if err == nil {
+		next, err = nextFires(s, now, n)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("preview schedule: %w", err)
 	}
 	return next, nil
 }

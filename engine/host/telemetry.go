@@ -76,13 +76,15 @@ func (e *Host) gauges(ctx context.Context) (telemetry.Gauges, error) {
 	return now, err
 }
 
-// NoteOrphans remembers the sessions of dead workers with their last sign of life, so that the time
-// until each is resumed can be measured. That is the last heartbeat, or a later write to the
-// session.
+// orphan is a session of a dead worker.
+type orphan struct {
+	worker   perdure.WorkerID
+	lastSign time.Time // the last heartbeat, or a later write to the session
+}
+
+// NoteOrphans remembers the sessions of dead workers with their last sign of life, for the list of
+// recoveries, and so that the time until each is resumed can be measured.
 func (e *Host) NoteOrphans(r store.Reader, sessions []store.Session) error {
-	if e.telemetry == nil {
-		return nil
-	}
 	workers, err := r.Workers().List()
 	if err != nil {
 		return err
@@ -94,6 +96,7 @@ func (e *Host) NoteOrphans(r store.Reader, sessions []store.Session) error {
 			continue
 		}
 		seen[w.ID] = w.LeaseUntil.Add(-e.cfg.Workers.Lease)
+		e.recoveries.found(w.ID, seen[w.ID])
 	}
 	for _, s := range sessions {
 		last, known := seen[s.Worker]
@@ -103,17 +106,20 @@ func (e *Host) NoteOrphans(r store.Reader, sessions []store.Session) error {
 		if s.UpdatedAt.After(last) {
 			last = s.UpdatedAt
 		}
-		e.lastSigns.Store(s.ID, last)
+		e.lastSigns.Store(s.ID, orphan{s.Worker, last})
 	}
 	return nil
 }
 
 // reportResumed reports that a session of a dead worker was resumed.
 func (e *Host) reportResumed(id perdure.SessionID) {
-	if e.telemetry == nil {
+	found, ok := e.lastSigns.LoadAndDelete(id)
+	if !ok {
 		return
 	}
-	if died, ok := e.lastSigns.LoadAndDelete(id); ok {
-		e.telemetry.Resumed(died.(time.Time))
+	left := found.(orphan)
+	e.recoveries.resumed(id, left)
+	if e.telemetry != nil {
+		e.telemetry.Resumed(left.lastSign)
 	}
 }

@@ -84,5 +84,11 @@ func (e engineBudgets) Costs(ctx context.Context, q engine.CostQuery) (engine.Co
 	if !q.Since.IsZero() {
 		r.query.Set("since", q.Since.UTC().Format(time.RFC3339Nano))
 	}
+	if !q.Until.IsZero() {
+		r.query.Set("until", q.Until.UTC().Format(time.RFC3339Nano))
+	}
+	if q.Split != "" {
+		r.query.Set("split", q.Split)
+	}
 	return fetch[engine.CostReport](ctx, e.Engine, r)
 }

@@ -64,6 +64,28 @@ func (e engineSchedules) NextFires(ctx context.Context, id perdure.ScheduleID, n
 	return unpaged[engine.NextFire](ctx, e.Engine, r)
 }
 
+func (e engineSchedules) Preview(ctx context.Context, s perdure.Schedule, n int) ([]engine.NextFire, error) {
+	r := request{what: "preview schedule", path: "/v1/schedules:preview", query: url.Values{"n": {strconv.Itoa(min(max(n, 1), engine.MaxNextFires))}}}
+	for name, value := range map[string]string{"cron_expression": s.Cron, "timezone": s.Zone} {
+		if value != "" {
+			r.query.Set(name, value)
+		}
+	}
+	if !s.At.IsZero() {
+		r.query.Set("scheduled_at", s.At.UTC().Format(time.RFC3339Nano))
+	}
+	if s.Jitter != 0 {
+		r.query.Set("jitter_ns", strconv.FormatInt(int64(s.Jitter), 10))
+	}
+	found, err := fetch[struct {
+		Next []engine.NextFire `json:"next"`
+	}](ctx, e.Engine, r)
+	if n <= 0 {
+		return nil, err
+	}
+	return found.Next, err
+}
+
 // Fires lists the recorded fires of a schedule, latest first.
 func (e engineSchedules) Fires(ctx context.Context, id perdure.ScheduleID, limit int) ([]perdure.Fire, error) {
 	return list[perdure.Fire](ctx, e.Engine, request{what: "fires of " + string(id), path: schedulePath(id) + "/fires"}, limit)

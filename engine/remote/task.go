@@ -24,6 +24,17 @@ func (e engineTasks) List(ctx context.Context, id perdure.SessionID) ([]perdure.
 	return list[perdure.Task](ctx, e.Engine, r, 0)
 }
 
+// Overview counts all tasks by state.
+func (e engineTasks) Overview(ctx context.Context) (engine.TaskOverview, error) {
+	return fetch[engine.TaskOverview](ctx, e.Engine, request{what: "task counts", path: "/v1/tasks:count"})
+}
+
+// Recoveries returns what crash recovery did since the server started, the latest first.
+func (e engineTasks) Recoveries(ctx context.Context) ([]engine.Recovery, error) {
+	got, err := fetch[page[engine.Recovery]](ctx, e.Engine, request{what: "recoveries", path: "/v1/recoveries"})
+	return got.Items, err
+}
+
 func (e engineTasks) Cancel(
 	ctx context.Context, id perdure.TaskID, by, why string,
 ) (perdure.CancelReceipt, error) {

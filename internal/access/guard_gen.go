@@ -311,6 +311,22 @@ func (g guardedTasks) Wait(ctx context.Context, id perdure.TaskID) (result perdu
 	return g.inner.Tasks().Wait(ctx, id)
 }
 
+// Overview implements engine.Tasks.
+func (g guardedTasks) Overview(ctx context.Context) (result engine.TaskOverview, err error) {
+	if ctx, err = g.scoped(ctx, Read); err != nil {
+		return result, err
+	}
+	return g.inner.Tasks().Overview(ctx)
+}
+
+// Recoveries implements engine.Tasks.
+func (g guardedTasks) Recoveries(ctx context.Context) (result []engine.Recovery, err error) {
+	if ctx, err = g.scoped(ctx, Read); err != nil {
+		return result, err
+	}
+	return g.inner.Tasks().Recoveries(ctx)
+}
+
 // Tools implements engine.Engine.
 func (g *Guard) Tools() engine.Tools { return guardedTools{g} }
 
@@ -396,6 +412,14 @@ func (g guardedSchedules) NextFires(ctx context.Context, id perdure.ScheduleID, 
 		return result, err
 	}
 	return g.inner.Schedules().NextFires(ctx, id, n)
+}
+
+// Preview implements engine.Schedules.
+func (g guardedSchedules) Preview(ctx context.Context, s perdure.Schedule, n int) (result []engine.NextFire, err error) {
+	if ctx, err = g.scoped(ctx, Read); err != nil {
+		return result, err
+	}
+	return g.inner.Schedules().Preview(ctx, s, n)
 }
 
 // Fires implements engine.Schedules.

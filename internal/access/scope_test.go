@@ -23,7 +23,7 @@ var methodsOf = map[string]string{
 		Budgets.Costs Budgets.Entries Budgets.List Calls.List Connections.List
 		Databases.Dump Databases.List Databases.Query Engine.Events Engine.Follow Files.Get Files.Grep Files.List Harnesses.List Harnesses.Versions HostCalls.Find
 		HostCalls.Wait Providers.DefaultModel Providers.Get Providers.List Providers.Models Images.Get Images.List Payments.Get Payments.List Resources.Get Resources.List Schedules.Fires Schedules.Get Schedules.List
-		Schedules.NextFires Secrets.List Sessions.Get Sessions.List Sessions.ListWhere Sessions.WaitIdle
+		Schedules.NextFires Schedules.Preview Secrets.List Sessions.Get Sessions.List Sessions.ListWhere Sessions.WaitIdle
 		Tasks.Bulk Tasks.Get Tasks.List Tasks.Log Tasks.Messages Tasks.Wait Tools.List Values.Get
 		Values.List
 	`,

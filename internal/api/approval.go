@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
@@ -36,7 +37,7 @@ type denying struct {
 
 func (a approvalHandlers) register() {
 	read(a.API, operation{
-		id: "list-approvals", path: "/v1/approvals", policy: reads, summary: "List approvals, in the order in which they were requested",
+		id: "list-approvals", path: "/v1/approvals", policy: reads, summary: "List approvals, in the order in which they were requested or newest first",
 	}, a.listApprovals)
 	read(a.API, operation{
 		id: "get-approval", path: "/v1/approvals/{id}", policy: reads, summary: "Show an approval", errors: []int{http.StatusNotFound},
@@ -54,19 +55,25 @@ func (a approvalHandlers) register() {
 func (a approvalHandlers) listApprovals(ctx context.Context, in *struct {
 	Session perdure.SessionID     `query:"session" doc:"Only approvals of this session."`
 	State   perdure.ApprovalState `query:"state" enum:"open,pending,approved,denied,expired,void" doc:"Only approvals in this state; pending is the same as open."`
+	Order   string                `query:"order" enum:"oldest,newest" doc:"Begin with the oldest approval, which is the default, or with the newest. A list that begins with the newest does not show approvals requested after its first page."`
 	Paged
 }) (*page[perdure.Approval], error) {
 	if in.State == pending {
 		in.State = perdure.ApprovalOpen
 	}
 	got, err := pageOfAppended(a.API, in.Paged, appendedList[perdure.Approval]{
-		name: orgPrefix(ctx) + fmt.Sprintf("approvals %q %q", in.Session, in.State),
+		name: orgPrefix(ctx) + fmt.Sprintf("approvals %q %q %t", in.Session, in.State, in.Order == "newest"),
 		all: func() ([]perdure.Approval, error) {
 			filter := engine.ApprovalFilter{Session: in.Session}
 			if in.Cursor == "" { // the state of the approval in the cursor may have changed
 				filter.State = in.State
 			}
-			return a.cfg.Engine.Approvals().List(ctx, filter)
+			all, err := a.cfg.Engine.Approvals().List(ctx, filter)
+			if in.Order == "newest" {
+				all = slices.Clone(all)
+				slices.Reverse(all)
+			}
+			return all, err
 		},
 		match: func(p perdure.Approval) bool { return in.State == "" || p.State == in.State },
 		id:    func(p perdure.Approval) string { return string(p.ID) },

@@ -98,6 +98,7 @@ func TestApprovals(t *testing.T) {
 
 	wantList("", 0, 1, 2, 3, 4)
 	wantList("&state=pending", 0, 1, 2, 3, 4)
+	wantList("&order=newest", 4, 3, 2, 1, 0)
 	wantNeeds(1, 1)
 	one := want[perdure.Approval](r, 200, get(path(0)))
 	if one.State != perdure.ApprovalOpen || one.Tool != "pay" || string(one.Args) != `{"password":"canary","text":"a"}` || one.ArgsHash == "" {
@@ -124,6 +125,7 @@ func TestApprovals(t *testing.T) {
 	}
 	wantNeeds(1, 0)
 	wantList("&state=open", 0, 4)
+	wantList("&state=open&order=newest", 4, 0)
 	wantList("&state=approved", 1, 3)
 	wantList("&state=denied", 2)
 	wantList("&session="+string(asked[2].Session), 2)

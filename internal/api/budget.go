@@ -94,8 +94,12 @@ func (a budgetHandlers) register() {
 		Group   string            `query:"group" enum:"session,agent,model,tool,schedule,day" doc:"One line for each of these; default session. The line of a schedule contains the turns started by its fires and by the delivery of its runs."`
 		Session perdure.SessionID `query:"session" doc:"Only this session and its subagents."`
 		Since   time.Time         `query:"since" doc:"Only usage from this time on."`
+		Until   time.Time         `query:"until" doc:"Only usage before this time."`
+		Split   string            `query:"split" enum:"model,tool" doc:"One line for each model or tool of each member of the group, named by part."`
 	}) (*single[engine.CostReport], error) {
-		return singleOf(a.cfg.Engine.Budgets().Costs(ctx, engine.CostQuery{Group: in.Group, Session: in.Session, Since: in.Since}))
+		return singleOf(a.cfg.Engine.Budgets().Costs(ctx, engine.CostQuery{
+			Group: in.Group, Session: in.Session, Since: in.Since, Until: in.Until, Split: in.Split,
+		}))
 	})
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -23,11 +22,10 @@ type taskFilter struct {
 // check refuses a filter that no task can match: the cancel of no task would look like a successful
 // one.
 func (f taskFilter) check() error {
-	kinds := []perdure.TaskKind{"", perdure.KindBackgroundTool, perdure.KindMonitor, perdure.KindSubagent, perdure.KindExternalAgent}
 	switch {
 	case f.State != "" && !f.State.Valid():
 		return invalid("/filter/state", "not a state of a task")
-	case !slices.Contains(kinds, f.Kind):
+	case f.Kind != "" && !validKind(f.Kind):
 		return invalid("/filter/kind", "not a kind of task")
 	}
 	return nil

@@ -184,7 +184,7 @@ func pageOfSorted[T any](a *API, in Paged, l sortedList[T]) (*page[T], error) {
 	return pageOf(all, in.limit(), func(item T) string { return a.cursors.write(l.name, strconv.Quote(l.key(item))) }), nil
 }
 
-// appendedList is a list that grows at its end.
+// appendedList is a list that grows at its end, or the reverse of one.
 type appendedList[T any] struct {
 	name  string // the list and its filter
 	all   func() ([]T, error)
@@ -193,7 +193,8 @@ type appendedList[T any] struct {
 }
 
 // pageOfAppended returns a page of a list by the last item shown. New items are added at the end,
-// so none is skipped and none is shown twice.
+// so none is skipped and none is shown twice. In a reversed list they come before the first page,
+// and a walk does not show them.
 func pageOfAppended[T any](a *API, in Paged, l appendedList[T]) (*page[T], error) {
 	// Name of a kept listing, position in it, id of the last item shown.
 	place, err := a.cursors.read(l.name, in.Cursor, 3)

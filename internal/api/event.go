@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -39,14 +41,23 @@ type event struct {
 type eventPage struct {
 	Items   []perdure.Event `json:"items"`
 	LastSeq int64           `json:"last_seq" doc:"The last seq of the session when the page was read."`
+	ReadTo  int64           `json:"read_to" doc:"The seq of the last event that was read for the page, selected or not. Continue there: with after, or with before."`
 }
 
 // eventQuery holds the parameters of a request for events of a session.
 type eventQuery struct {
 	OfSession
 	After  string `query:"after" doc:"Only events after this seq; 0 is the start. A stream without it starts with a snapshot."`
+	Before string `query:"before" doc:"JSON only: the events before this seq, newest first. Not with after."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"200" doc:"JSON only: the maximum number of events; default 50."`
 	Types  string `query:"types" doc:"Only these types: at most 40, separated by commas; tool.* matches all types that start with tool, and x.* the events that tools report."`
+
+	Of    string    `query:"of" maxLength:"200" doc:"JSON only: events that name this id, of a turn, a call, a task, a message or an approval. With this parameter, actor, text, since, until or before, a request reads at most 10,000 events; read_to says how far it came."`
+	Actor string    `query:"actor" maxLength:"200" doc:"JSON only: events with this actor."`
+	Text  string    `query:"text" maxLength:"200" doc:"JSON only: events that contain this text, in upper or lower case."`
+	Since time.Time `query:"since" doc:"JSON only: events from this time on."`
+	Until time.Time `query:"until" doc:"JSON only: events up to this time."`
+
 	LastID string `header:"Last-Event-ID" doc:"Streams only: like after, over which it takes precedence."`
 	Accept string `header:"Accept" hidden:"true"`
 }
@@ -68,7 +79,7 @@ func (a eventHandlers) register() {
 }
 
 func (a eventHandlers) events(ctx context.Context, in *eventQuery) (*streamed, error) {
-	filter, err := newTypeFilter(in.Types)
+	filter, err := newEventFilter(in)
 	if err != nil {
 		return nil, err
 	}
@@ -76,53 +87,86 @@ func (a eventHandlers) events(ctx context.Context, in *eventQuery) (*streamed, e
 	case formJSON:
 		return a.eventPage(ctx, in, filter)
 	case formEvents:
-		return a.eventStream(ctx, in, filter)
+		if filter.isBounded() || in.Before != "" {
+			return nil, invalid("query", "a stream can only be filtered by types")
+		}
+		return a.eventStream(ctx, in, filter.types)
 	}
 	return nil, notAcceptable(formJSON, formEvents)
 }
 
 // eventPage answers with one page. It writes event by event, because an event may be large.
-func (a eventHandlers) eventPage(ctx context.Context, in *eventQuery, filter typeFilter) (*streamed, error) {
-	after, _, err := parseSeq("query.after", in.After)
+func (a eventHandlers) eventPage(ctx context.Context, in *eventQuery, filter eventFilter) (*streamed, error) {
+	after, forward, err := parseSeq("query.after", in.After)
 	if err != nil {
 		return nil, err
+	}
+	before, backward, err := parseSeq("query.before", in.Before)
+	if err != nil {
+		return nil, err
+	}
+	if forward && backward {
+		return nil, invalid("query.before", "cannot be used with after")
 	}
 	session, err := a.cfg.Engine.Sessions().Get(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
-	limit, d := orDefault(in.Limit, defaultPage), requestOf(ctx).disclosure
+	limit := orDefault(in.Limit, defaultPage)
+	part := section{after: after, to: session.LastSeq, limit: filter.types.maxEvents(limit)}
+	each := a.eachEvent
+	if backward {
+		part = section{to: min(before-1, session.LastSeq)}
+		each = a.eachEventBackward
+	}
+	if filter.isBounded() || backward {
+		part.limit = scannedAtMost
+	}
+	page := &pageWriter{filter: filter, disclosure: requestOf(ctx).disclosure, limit: limit, readTo: after}
+	if backward {
+		page.readTo = before
+	}
 	return &streamed{Body: func(c huma.Context) {
 		c.SetHeader("Content-Type", formJSON)
 		c.SetStatus(http.StatusOK)
-		out := c.BodyWriter()
-		_, err := out.Write([]byte(`{"items":[`))
-		shown := 0
-		walk := func(e perdure.Event) error {
-			if shown == limit {
-				return errStop
-			}
-			if !filter.matches(string(e.Type())) {
-				return nil
-			}
-			text, err := perdure.EncodeEvent(disclose(e, d))
-			if err == nil && shown > 0 {
-				_, err = out.Write([]byte(","))
-			}
-			if err == nil {
-				_, err = out.Write(text)
-			}
-			shown++
-			return err
-		}
+		page.out = c.BodyWriter()
+		_, err := page.out.Write([]byte(`{"items":[`))
 		if err == nil {
-			err = a.eachEvent(ctx, in.ID, section{after: after, to: session.LastSeq, limit: filter.maxEvents(limit)}, walk)
+			err = each(ctx, in.ID, part, page.add)
 		}
 		if err != nil {
 			a.abort(ctx, err)
 		}
-		_, _ = out.Write([]byte(`],"last_seq":` + strconv.FormatInt(session.LastSeq, 10) + "}\n"))
+		_, _ = fmt.Fprintf(page.out, `],"last_seq":%d,"read_to":%d}`+"\n", session.LastSeq, page.readTo)
 	}}, nil
+}
+
+// pageWriter writes the selected events of a page.
+type pageWriter struct {
+	out        io.Writer
+	filter     eventFilter
+	disclosure Disclosure
+	limit      int
+	shown      int
+	readTo     int64
+}
+
+// add writes an event that is selected, and returns errStop once the page is full.
+func (p *pageWriter) add(e perdure.Event) error {
+	if p.shown == p.limit {
+		return errStop
+	}
+	p.readTo = e.Seq
+	text, selected, err := p.filter.encode(e, p.disclosure)
+	if err != nil || !selected {
+		return err
+	}
+	if p.shown > 0 {
+		text = append([]byte(","), text...)
+	}
+	p.shown++
+	_, err = p.out.Write(text)
+	return err
 }
 
 // abort cuts a response that has started and cannot be completed, so that a client does not mistake
@@ -182,6 +226,34 @@ func (a *API) eachEvent(ctx context.Context, id perdure.SessionID, s section, fn
 				return err
 			}
 			s.after = e.Seq
+			read++
+		}
+	}
+	return nil
+}
+
+// eachEventBackward is eachEvent from the end of a section to its start.
+func (a *API) eachEventBackward(ctx context.Context, id perdure.SessionID, s section, fn func(perdure.Event) error) error {
+	for read := 0; s.to > s.after && (s.limit == 0 || read < s.limit); {
+		want := min(int64(eventsAtOnce), s.to-s.after)
+		if s.limit > 0 {
+			want = min(want, int64(s.limit-read))
+		}
+		events, err := a.cfg.Engine.Events(ctx, id, s.to-want, int(want))
+		if err != nil {
+			return err
+		}
+		if len(events) == 0 {
+			return nil
+		}
+		for _, e := range slices.Backward(events) {
+			switch err := fn(e); {
+			case errors.Is(err, errStop):
+				return nil
+			case err != nil:
+				return err
+			}
+			s.to = e.Seq - 1
 			read++
 		}
 	}

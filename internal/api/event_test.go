@@ -22,6 +22,7 @@ import (
 type eventPage struct {
 	Items   []perdure.Event `json:"items"`
 	LastSeq int64           `json:"last_seq"`
+	ReadTo  int64           `json:"read_to"`
 }
 
 // sse is one frame of a stream; comment is set for a line that is no event.

@@ -80,6 +80,7 @@ func (a *API) listTopics() map[string]listReader {
 			}
 			return feedRows(all, err, func(p perdure.Approval) string { return string(p.ID) })
 		},
+		workList: a.workRows,
 	}
 }
 
@@ -182,6 +183,9 @@ func (t *listTopic) position() string { return t.sum }
 func (t *listTopic) begin(ctx context.Context, f *follower) error {
 	t.key.audience = audience(ctx)
 	read, pause := t.read, f.a.cfg.Timing.Poll // the feed outlives its first follower
+	if t.key.list == workList {
+		pause /= 2 // people look at the counts, which are right within a second of a change
+	}
 	t.feed = f.a.listFeeds.join(ctx, t.key, f.wake, func() (*listFeed, func(context.Context)) {
 		b := &listFeed{}
 		return b, func(ctx context.Context) { b.run(ctx, read, pause) }

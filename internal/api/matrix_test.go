@@ -34,11 +34,11 @@ func (r *rig) samples() map[string]ask {
 	own := strings.TrimPrefix(session, "/v1/sessions/")
 	for name, q := range map[string]ask{
 		"list-sessions": get("/v1/sessions"), "get-session": get(session), "delete-session": {method: "DELETE", path: r.session()},
-		"export-session": get(r.session() + "/export"), "list-messages": get(session + "/messages"), "list-events": get(session + "/events"),
+		"export-session": get(r.session() + "/export"), "list-messages": get(session + "/messages"), "list-events": get(session + "/events"), "get-event": get(session + "/events/1"),
 		"list-calls": get(session + "/calls"), "get-call": get(call), "get-host-call": get(session + "/calls/" + string(started.ID) + "/task"),
 		"list-approvals": get("/v1/approvals"), "get-approval": get(approval),
 		"list-tasks": get("/v1/tasks"), "get-task": get(task), "get-task-log": get(task + "/log"), "list-task-messages": get(task + "/messages"),
-		"list-schedules": get("/v1/schedules"), "get-schedule": get(plan), "next-fires": get(plan + "/next"), "list-fires": get(plan + "/fires"),
+		"list-schedules": get("/v1/schedules"), "get-schedule": get(plan), "next-fires": get(plan + "/next"), "preview-schedule": get("/v1/schedules:preview?cron_expression=@daily"), "list-fires": get(plan + "/fires"),
 		"delete-schedule": {method: "DELETE", path: r.hourly()},
 		"list-files":      get(filed + "/files"), "stat-file": get(filed + "/files:stat?path=/today.md"), "get-file": get(filed + "/files/today.md"),
 		"list-values": get(filed + "/values"), "get-value": get(filed + "/values/city"), "list-secrets": get(filed + "/secrets"), "get-bulk": get(bulk),
@@ -63,7 +63,7 @@ func (r *rig) samples() map[string]ask {
 		"get-provider": get(r.provider("shown")), "list-models": get("/v1/models"), "get-default-model": get("/v1/models/default"),
 		"get-version": get("/v1/version"), "get-storage": get("/v1/storage"), "get-verification": get("/v1/storage/verification"),
 		"diagnose": get("/v1/doctor"), "get-egress": get("/v1/egress"),
-		"get-place": get("/v1/place"), "get-principal": get("/v1/principal"), "list-tools": get("/v1/tools"), "metrics": get("/metrics"), "get-tool": get("/v1/tools/echo"),
+		"get-place": get("/v1/place"), "get-principal": get("/v1/principal"), "get-work": get("/v1/work"), "list-tools": get("/v1/tools"), "metrics": get("/metrics"), "get-tool": get("/v1/tools/echo"),
 		"create-token": post("/v1/tokens", `{"name":"made","scopes":["admin"]}`), "list-tokens": get("/v1/tokens"), "list-audit": get("/v1/audit"),
 		"revoke-token": {method: "DELETE", path: "/v1/tokens/" + string(r.let(`{"name":"gone"}`).ID)},
 	} {

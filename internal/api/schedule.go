@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -45,6 +46,12 @@ type madeSchedule struct {
 	Body     schedule
 }
 
+// preview is when a schedule would fire.
+type preview struct {
+	Words string            `json:"in_words,omitempty" doc:"When it would fire, in words. Not for a schedule that fires once."`
+	Next  []engine.NextFire `json:"next" doc:"The next fires, and how clock changes affect them."`
+}
+
 // scheduleAct is the empty body of an action on a schedule.
 type scheduleAct struct{}
 
@@ -79,6 +86,10 @@ func (a scheduleHandlers) register() {
 	}, a.deleteSchedule)
 	read(a.API, operation{id: "next-fires", path: "/v1/schedules/{id}/next", policy: reads, summary: "Show the next fires, and how clock changes affect them", errors: missing}, a.nextFires)
 	read(a.API, operation{id: "list-fires", path: "/v1/schedules/{id}/fires", policy: reads, summary: "List past fires with their outcomes, latest first", errors: missing}, a.listFires)
+	read(a.API, operation{
+		id: "preview-schedule", path: "/v1/schedules:preview", policy: reads, errors: []int{http.StatusUnprocessableEntity},
+		summary: "Show when a schedule would fire, without creating it; what its creation would refuse is refused with the reason",
+	}, a.previewSchedule)
 	write(a.API, operation{id: "trigger-schedule", path: "/v1/schedules/{id}/trigger", policy: writes, summary: "Fire now, without changing the next fires", errors: missing},
 		body[scheduleAct]{optional: true}, a.triggerSchedule)
 	write(a.API, operation{id: "pause-schedule", path: "/v1/schedules/{id}/pause", policy: writes, class: stopsWork, summary: "Pause a schedule until it is resumed", errors: missing},
@@ -120,12 +131,34 @@ func (a scheduleHandlers) createSchedule(ctx context.Context, _ *struct{}, in ne
 		s.At = *in.At
 	}
 	made, err := a.cfg.Engine.Schedules().Create(ctx, s)
-	if errors.Is(err, perdure.Invalid) { // the request is well-formed, but describes an impossible schedule
-		p := problemOf(ctx, err)
-		p.Status = http.StatusUnprocessableEntity
-		return nil, p
+	return &madeSchedule{Location: "/v1/schedules/" + string(made.ID), Body: scheduleOf(made)}, impossible(ctx, err)
+}
+
+// impossible returns an error for a request that is well-formed, but describes an impossible
+// schedule.
+func impossible(ctx context.Context, err error) error {
+	if !errors.Is(err, perdure.Invalid) {
+		return err
 	}
-	return &madeSchedule{Location: "/v1/schedules/" + string(made.ID), Body: scheduleOf(made)}, err
+	p := problemOf(ctx, err)
+	p.Status = http.StatusUnprocessableEntity
+	return p
+}
+
+func (a scheduleHandlers) previewSchedule(ctx context.Context, in *struct {
+	Cron   string    `query:"cron_expression" example:"30 7 * * 1-5" doc:"Five fields, or @hourly, @daily, @weekly, @monthly, @yearly. Exactly one of cron_expression and scheduled_at is required."`
+	At     time.Time `query:"scheduled_at" doc:"The time at which it fires once."`
+	Zone   string    `query:"timezone" doc:"An IANA time zone; default UTC."`
+	Jitter int64     `query:"jitter_ns" doc:"The maximum random delay of a fire, in nanoseconds."`
+	N      int       `query:"n" minimum:"1" maximum:"100" doc:"The number of fires; default 5."`
+}) (*single[preview], error) {
+	s := perdure.Schedule{Cron: strings.TrimSpace(in.Cron), At: in.At, Zone: in.Zone, Jitter: time.Duration(in.Jitter)}
+	next, err := a.cfg.Engine.Schedules().Preview(ctx, s, orDefault(in.N, 5))
+	if err != nil {
+		return nil, impossible(ctx, err)
+	}
+	s.Zone = cmp.Or(s.Zone, "UTC")
+	return &single[preview]{preview{Words: scheduleOf(s).Words, Next: append([]engine.NextFire{}, next...)}}, nil
 }
 
 func (a scheduleHandlers) listSchedules(ctx context.Context, in *struct {

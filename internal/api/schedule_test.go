@@ -50,6 +50,17 @@ func TestSchedules(t *testing.T) {
 			t.Errorf("%s: got %d %s, want %d and %q", c.body, refused.status, refused.body, c.status, reason)
 		}
 	}
+	shown := want[struct {
+		Words string            `json:"in_words"`
+		Next  []engine.NextFire `json:"next"`
+	}](r, 200, get("/v1/schedules:preview?cron_expression=30+2+*+*+*&timezone=Europe%2FBerlin&n=2"))
+	if shown.Words != made.Words || len(shown.Next) != 2 || !shown.Next[0].At.Equal(made.NextAt) {
+		t.Errorf("the preview is %+v, want that of %+v", shown, made)
+	}
+	never := r.do(get("/v1/schedules:preview?cron_expression=0+0+31+2+*"))
+	if never.status != 422 || !strings.Contains(string(never.body), "does not fire in the next") {
+		t.Errorf("a schedule that never fires: got %d %s", never.status, never.body)
+	}
 	for range 4 {
 		want[shownSchedule](r, 201, post("/v1/schedules", order(`"cron_expression":"@daily",`+message)))
 	}

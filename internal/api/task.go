@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
@@ -22,7 +24,16 @@ type cancellation struct {
 }
 
 func (a taskHandlers) register() {
-	read(a.API, operation{id: "list-tasks", path: "/v1/tasks", policy: reads, summary: "List tasks, in the order of their creation"}, a.listTasks)
+	read(a.API, operation{id: "list-tasks", path: "/v1/tasks", policy: reads, summary: "List tasks, in the order of their creation or newest first"}, a.listTasks)
+	read(a.API, operation{id: "count-tasks", path: "/v1/tasks:count", policy: reads, summary: "Count tasks by state"},
+		func(ctx context.Context, _ *struct{}) (*single[engine.TaskOverview], error) {
+			return singleOf(a.cfg.Engine.Tasks().Overview(ctx))
+		})
+	read(a.API, operation{id: "list-recoveries", path: "/v1/recoveries", policy: reads, summary: "List what crash recovery did since this server started, latest first"},
+		func(ctx context.Context, _ *struct{}) (*page[engine.Recovery], error) {
+			all, err := a.cfg.Engine.Tasks().Recoveries(ctx)
+			return pageOf(all, len(all), nil), err
+		})
 	read(a.API, operation{
 		id: "get-task", path: "/v1/tasks/{id}", policy: reads, summary: "Show a task, or wait until it has ended or awaits input", errors: []int{http.StatusNotFound},
 	}, a.getTask)
@@ -58,15 +69,27 @@ func taskInList(t perdure.Task) perdure.Task {
 	return t
 }
 
+// newest is the order of lists that begin with what was created last.
+const newest = "newest"
+
 func (a taskHandlers) listTasks(ctx context.Context, in *struct {
 	Session perdure.SessionID `query:"session" doc:"Only tasks of this session."`
-	State   perdure.TaskState `query:"state" enum:"queued,running,awaiting_input,succeeded,failed,canceled,unknown" doc:"Only tasks in this state."`
-	Kind    perdure.TaskKind  `query:"kind" enum:"background_tool,monitor,subagent,external_agent" doc:"Only tasks of this kind."`
+	State   string            `query:"state" example:"queued,running" doc:"Only tasks in these states, separated by commas: queued, running, awaiting_input, succeeded, failed, canceled, unknown."`
+	Kind    string            `query:"kind" example:"background_tool" doc:"Only tasks of these kinds, separated by commas: background_tool, monitor, subagent, external_agent."`
 	Tool    string            `query:"tool" doc:"Only tasks of this tool."`
 	Older   string            `query:"older" example:"1h30m" doc:"Only tasks created longer ago than this."`
+	Order   string            `query:"order" enum:"oldest,newest" doc:"Begin with the oldest task, which is the default, or with the newest. A list that begins with the newest does not show tasks created after its first page."`
 	Paged
 }) (*page[perdure.Task], error) {
-	filter := engine.TaskFilter{Session: in.Session, State: in.State, Kind: in.Kind, Tool: in.Tool}
+	states, err := someOf("query.state", in.State, perdure.TaskState.Valid)
+	if err != nil {
+		return nil, err
+	}
+	kinds, err := someOf("query.kind", in.Kind, validKind)
+	if err != nil {
+		return nil, err
+	}
+	filter := engine.TaskFilter{Session: in.Session, Tool: in.Tool}
 	if in.Older != "" {
 		moment, err := createdBefore(requestOf(ctx).at, in.Older, "query.older")
 		if err != nil {
@@ -75,10 +98,19 @@ func (a taskHandlers) listTasks(ctx context.Context, in *struct {
 		filter.Before = moment
 	}
 	got, err := pageOfAppended(a.API, in.Paged, appendedList[perdure.Task]{
-		name:  orgPrefix(ctx) + fmt.Sprintf("tasks %q %q %q %q %q", in.Session, in.State, in.Kind, in.Tool, in.Older),
-		all:   func() ([]perdure.Task, error) { return a.cfg.Engine.Tasks().List(ctx, in.Session) },
-		match: filter.Matches,
-		id:    func(t perdure.Task) string { return string(t.ID) },
+		name: orgPrefix(ctx) + fmt.Sprintf("tasks %q %q %q %q %q %t", in.Session, states, kinds, in.Tool, in.Older, in.Order == newest),
+		all: func() ([]perdure.Task, error) {
+			all, err := a.cfg.Engine.Tasks().List(ctx, in.Session)
+			if in.Order == newest {
+				all = slices.Clone(all)
+				slices.Reverse(all)
+			}
+			return all, err
+		},
+		match: func(t perdure.Task) bool {
+			return filter.Matches(t) && (states == nil || slices.Contains(states, t.State)) && (kinds == nil || slices.Contains(kinds, t.Kind))
+		},
+		id: func(t perdure.Task) string { return string(t.ID) },
 	})
 	if err != nil {
 		return nil, err
@@ -87,6 +119,27 @@ func (a taskHandlers) listTasks(ctx context.Context, in *struct {
 		got.Body.Items[i] = taskInList(t)
 	}
 	return got, nil
+}
+
+// someOf parses words separated by commas, each of which must be valid. An empty text gives nil.
+func someOf[T ~string](field, text string, valid func(T) bool) ([]T, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var some []T
+	for word := range strings.SplitSeq(text, ",") {
+		one := T(strings.TrimSpace(word))
+		if !valid(one) {
+			return nil, invalid(field, "%q is not one of the words that it may contain", cut(word, 60))
+		}
+		some = append(some, one)
+	}
+	return some, nil
+}
+
+// validKind reports whether a kind of task exists.
+func validKind(k perdure.TaskKind) bool {
+	return slices.Contains([]perdure.TaskKind{perdure.KindBackgroundTool, perdure.KindMonitor, perdure.KindSubagent, perdure.KindExternalAgent}, k)
 }
 
 func (a taskHandlers) getTask(ctx context.Context, in *struct {

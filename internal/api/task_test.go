@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -307,5 +308,57 @@ func TestTaskLogRotated(t *testing.T) {
 	}
 	if got := r.do(get(path + "?offset=4&follow=true")); string(got.body) != "ing\nthe end\n" {
 		t.Errorf("got %q", got.body)
+	}
+}
+
+// TestTaskListOrders: a list begins with the newest task on request, walks to the oldest without a
+// gap while others are added, and takes several states and kinds.
+func TestTaskListOrders(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	var made []string
+	for range 5 {
+		made = append(made, string(r.task(r.talk("spawn stream")).ID))
+	}
+	slices.Reverse(made)
+	var seen []string
+	for cursor := ""; ; {
+		page := want[taskInList[perdure.Task]](r, 200, get("/v1/tasks?limit=2&order=newest&state=succeeded,%20failed&kind=background_tool,subagent&cursor="+cursor))
+		for _, task := range page.Items {
+			seen = append(seen, string(task.ID))
+		}
+		if cursor = page.Next; cursor == "" {
+			break
+		}
+		r.talk("spawn stream") // comes before the first page
+	}
+	if !slices.Equal(seen, made) {
+		t.Errorf("got %v, want %v", seen, made)
+	}
+	if n := len(want[taskInList[perdure.Task]](r, 200, get("/v1/tasks?kind=monitor")).Items); n != 0 {
+		t.Errorf("got %d monitors", n)
+	}
+	page := want[taskInList[perdure.Task]](r, 200, get("/v1/tasks?limit=1&order=newest"))
+	r.refusal(r.do(get("/v1/tasks?limit=1&cursor="+page.Next)), 400, "invalid") // a cursor of another order
+	r.refusal(r.do(get("/v1/tasks?state=succeeded,done")), 400, "invalid")
+	r.refusal(r.do(get("/v1/tasks?kind=job")), 400, "invalid")
+	r.refusal(r.do(get("/v1/tasks?order=random")), 400, "invalid")
+}
+
+func TestTaskCounts(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	if none := want[engine.TaskOverview](r, 200, get("/v1/tasks:count")); none.States[perdure.TaskRunning] != 0 || len(none.States) != 7 || none.HeartbeatMS <= 0 {
+		t.Errorf("without tasks: %+v", none)
+	}
+	for range 3 {
+		r.task(r.talk("spawn stream"))
+	}
+	counted := want[engine.TaskOverview](r, 200, get("/v1/tasks:count"))
+	if counted.States[perdure.TaskSucceeded] != 3 || counted.Monitors[perdure.TaskSucceeded] != 0 {
+		t.Errorf("got %+v, want 3 succeeded tasks and no monitor", counted)
+	}
+	if got := want[taskInList[engine.Recovery]](r, 200, get("/v1/recoveries")); got.Items == nil || len(got.Items) != 0 {
+		t.Errorf("recoveries of a server that took nothing over: %+v", got)
 	}
 }

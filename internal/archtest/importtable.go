@@ -152,7 +152,7 @@ func outerPackages() []importRow {
 		{"internal/access/gen", "internal/portsource"},
 		{"internal/portsource", ""},
 		{"internal/mcpserver", ". engine tool internal/access internal/telemetry"},
-		{"internal/cli", ". agent budget webhook engine docs internal/cron internal/redact internal/cli/admin internal/cli/demo internal/cli/complete internal/cli/output internal/cli/man internal/cli/mcp internal/cli/raw internal/cli/settings internal/cli/scaffold internal/cli/chaoscmd internal/strictjson"},
+		{"internal/cli", ". agent budget webhook engine docs internal/cron internal/redact internal/cli/admin internal/cli/demo internal/cli/dev internal/cli/complete internal/cli/output internal/cli/man internal/cli/mcp internal/cli/raw internal/cli/settings internal/cli/scaffold internal/cli/chaoscmd internal/strictjson"},
 		{"internal/cli/raw", "."},
 		{"internal/cli/complete", ""},
 		{"internal/cli/man", ""},
@@ -163,6 +163,7 @@ func outerPackages() []importRow {
 		{"internal/mcpserver/conformance/client", anything}, // the client under test
 		{"internal/mcpserver/conformance/server", anything}, // the server under test
 		{"internal/backup", ". store store/sqlite internal/chaos"},
+		{"internal/cli/dev", ""},
 		{"internal/cli/demo", ". budget engine internal/chaos"},
 		{"internal/cli/output", "."},
 		{"internal/cli/chaoscmd", ". engine internal/chaos internal/pgserver"},

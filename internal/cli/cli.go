@@ -2,8 +2,8 @@
 // opens.
 //
 // It may import the root, engine, docs, internal/redact, kong, and its own sub-packages (admin,
-// chaoscmd, complete, demo, man, mcp, output, raw, scaffold, settings). Everything else arrives as
-// functions in a [Dependencies]. The one thing to know: data goes to stdout and messages go to
+// chaoscmd, complete, demo, dev, man, mcp, output, raw, scaffold, settings). Everything else arrives
+// as functions in a [Dependencies]. The one thing to know: data goes to stdout and messages go to
 // stderr, and no text of a journal reaches a terminal before [printable] has filtered it (C18).
 package cli
 
@@ -150,6 +150,7 @@ type commandLine struct {
 	API     apiCommand     `cmd:"" group:"Automate" name:"api" help:"Send a request to the HTTP API and print the response."`
 	Config  configCommand  `cmd:"" group:"Configure" help:"Inspect the configuration: list, check, schema."`
 	Serve   serveCommand   `cmd:"" group:"Start here" help:"Run a server for a data directory until it is stopped."`
+	Dev     devCommand     `cmd:"" group:"Start here" help:"Run a server for development: on a scratch directory, with the web UI open, an agent that needs no key, and reloads of agent files and tool programs."`
 	Stop    stopCommand    `cmd:"" group:"Start here" help:"Stop the server of a data directory. Its work continues with the next start."`
 	UI      uiCommand      `cmd:"" group:"Start here" name:"ui" help:"Print a link that signs a browser in to the web UI of a running server, and open it."`
 	Demo    demoCommand    `cmd:"" group:"Start here" help:"Run a demo: crash, agents, approvals."`

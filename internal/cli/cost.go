@@ -20,20 +20,20 @@ type costReport struct {
 	By      string `help:"Group by session, agent, model, tool, schedule or day." enum:"session,agent,model,tool,schedule,day" default:"session"`
 	Session string `help:"Only this session and its subagents." placeholder:"ID"`
 	Since   string `help:"Only since this day (2006-01-02, in UTC) or RFC 3339 time." placeholder:"DAY"`
+	Until   string `help:"Only before this day (2006-01-02, in UTC) or RFC 3339 time." placeholder:"DAY"`
+	Split   string `help:"Print a line for each model or tool of each member of the group." enum:",model,tool" default:"" placeholder:"model|tool"`
 	outputFlags
 }
 
 // Run prints the report.
 func (c *costReport) Run(ctx context.Context, a *app) error {
-	q := engine.CostQuery{Group: c.By}
-	for _, form := range []string{time.DateOnly, time.RFC3339} {
-		if at, err := time.Parse(form, c.Since); err == nil {
-			q.Since = at
-		}
+	q := engine.CostQuery{Group: c.By, Split: c.Split}
+	var err error
+	if q.Since, err = readDay("--since", c.Since); err != nil {
+		return err
 	}
-	if c.Since != "" && q.Since.IsZero() {
-		return usageError(fmt.Sprintf("--since %q is not a day", c.Since),
-			"use a format such as 2006-01-02 or 2006-01-02T15:04:05Z")
+	if q.Until, err = readDay("--until", c.Until); err != nil {
+		return err
 	}
 	return a.read(ctx, func(eng Engine) error {
 		if c.Session != "" {
@@ -51,13 +51,26 @@ func (c *costReport) Run(ctx context.Context, a *app) error {
 	})
 }
 
+// readDay reads a day or a moment. An empty text is no moment.
+func readDay(flag, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	for _, form := range []string{time.DateOnly, time.RFC3339} {
+		if at, err := time.Parse(form, text); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, usageError(fmt.Sprintf("%s %q is not a day", flag, text), "use a format such as 2006-01-02 or 2006-01-02T15:04:05Z")
+}
+
 // costs prints a report on a terminal.
 func (a budgetText) costs(r engine.CostReport) {
 	var rows [][]cell
 	for _, line := range append(slices.Clone(r.Items), r.Total) {
 		shade := noColor(line.Unpriced)
 		rows = append(rows, []cell{
-			{line.Key, bold}, {text: fmt.Sprint(line.ModelCalls)}, {text: fmt.Sprint(line.InputTokens)},
+			{strings.TrimSpace(line.Key + " " + line.Part), bold}, {text: fmt.Sprint(line.ModelCalls)}, {text: fmt.Sprint(line.InputTokens)},
 			{text: fmt.Sprint(line.CachedTokens)},
 			{text: fmt.Sprint(line.OutputTokens)}, {text: fmt.Sprint(line.ToolCalls)},
 			{text: span(time.Duration(line.Milliseconds) * time.Millisecond)},
@@ -66,6 +79,10 @@ func (a budgetText) costs(r engine.CostReport) {
 	}
 	a.table([]string{strings.ToUpper(r.Group), "MODEL CALLS", "IN", "CACHED", "OUT", "TOOL CALLS", "MODEL+TOOL TIME", "COST"},
 		rows)
+	if r.Total.FailedCalls > 0 {
+		a.message("contains %s that ended with an error, at a cost of %s", count(int(r.Total.FailedCalls), "model call"),
+			cost(engine.CostLine{ModelCalls: r.Total.FailedCalls, Cost: r.Total.FailedCost, Unpriced: r.Total.FailedUnpriced}))
+	}
 	if r.Total.Unpriced > 0 {
 		a.message("no price for %s; set PERDURE_PRICES to a file with your own prices",
 			strings.Join(r.Total.Models, ", "))

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
+	"net/netip"
+	"time"
 
 	"github.com/perdure/perdure/internal/cli/demo"
 )
@@ -21,14 +24,69 @@ type demoFolder struct {
 	Dir    string `help:"Working directory; recreated for each run." default:".perdure-demo" type:"path"`
 	Output string `short:"o" help:"Output format: text (the story and the result) or json (the result only)." enum:"text,json" default:"text"`
 	Keep   bool   `help:"Keep the data afterwards."`
+	demoPages
 }
 
-// show returns the configuration of a demo.
-func (p demoFolder) show(a *app) demo.Options {
+// demoPages are the flags of the web UI of a demo.
+type demoPages struct {
+	UI     bool          `name:"ui" help:"Show the demo in the web UI while it happens: print a link that signs a browser in, and open it on a terminal."`
+	Addr   string        `help:"Address of the web UI, on this machine. Default: 127.0.0.1 with a free port." placeholder:"HOST:PORT"`
+	Wait   time.Duration `help:"How long to wait for the browser before the demo begins, and how long its pages stay after it." placeholder:"DURATION" default:"60s"`
+	NoOpen bool          `name:"no-open" help:"Only print the link."`
+}
+
+// run runs a demo with its configuration. typed are the lines of the user, for a demo that asks or
+// has pages; nil: there is no terminal.
+func (p demoFolder) run(ctx context.Context, a *app, asks bool, run func(show demo.Options, typed <-chan string) error) error {
 	show := a.Demo
 	show.Dir, show.JSON, show.Keep = p.Dir, p.Output == "json", p.Keep
 	show.Version, show.Out, show.Stderr, show.Log = a.Version.Version, a.out, a.Stderr, a.log
-	return show
+	var typed <-chan string
+	if (asks || p.UI) && a.Terminal.Stdin && !a.flags.NoInput && !show.JSON {
+		typed = a.readLines(ctx)
+	}
+	ended := false
+	if p.UI {
+		pages, err := p.pages(a, typed, func() { ended = true })
+		if err != nil {
+			return err
+		}
+		show.Pages = pages
+	}
+	err := run(show, typed)
+	if ended && err == nil && context.Cause(ctx) != nil {
+		return exit(exitOK) // the interrupt has closed the pages, after the end of the demo
+	}
+	return err
+}
+
+// pages returns the web UI of a demo.
+func (p demoPages) pages(a *app, typed <-chan string, ended func()) (pages *demo.Pages, err error) {
+	if p.Wait < 0 {
+		return nil, usageError("--wait must not be negative", "give a duration such as 60s, or 0 to wait for no browser")
+	}
+	if host, _, err := net.SplitHostPort(p.Addr); p.Addr != "" && (err != nil || !isThisMachine(host)) {
+		return nil, usageError("--addr "+p.Addr+" is no address of this machine only; other machines can reach it, or nobody",
+			"give HOST:PORT with a loopback address, for instance 127.0.0.1:7373")
+	}
+	pages = &demo.Pages{Addr: p.Addr, Wait: p.Wait, Typed: typed}
+	if p.Addr == "" {
+		if pages.Addr, err = a.Demo.FreeAddr(); err != nil {
+			return nil, err
+		}
+	}
+	pages.Ended = func() {
+		a.stopCode.Store(exitOK)
+		ended()
+	}
+	pages.Link = func(ctx context.Context, dir string) (string, error) {
+		link, err := a.signInLink(ctx, OpenOptions{Access: Writing, Dir: dir})
+		return link.URL, err
+	}
+	if !p.NoOpen && !a.flags.NoInput && a.Terminal.Stdout {
+		pages.Open = a.OpenBrowser
+	}
+	return pages, nil
 }
 
 type demoCrash struct {
@@ -42,42 +100,50 @@ func (c *demoCrash) Run(ctx context.Context, a *app) error {
 	if c.Kills < 0 {
 		return usageError("--kills is negative", "give 0 or more")
 	}
-	return demo.Crash{Options: c.show(a), Kills: c.Kills, Seed: c.Seed}.Run(ctx)
+	return c.run(ctx, a, false, func(show demo.Options, _ <-chan string) error {
+		return demo.Crash{Options: show, Kills: c.Kills, Seed: c.Seed}.Run(ctx)
+	})
 }
 
 type demoAgents struct{ demoFolder }
 
 // Run runs the demo.
 func (c *demoAgents) Run(ctx context.Context, a *app) error {
-	return demo.Agents{Options: c.show(a)}.Run(ctx)
+	return c.run(ctx, a, false, func(show demo.Options, _ <-chan string) error { return demo.Agents{Options: show}.Run(ctx) })
 }
 
 type demoApprovals struct{ demoFolder }
 
 // Run runs the demo, and reads answers from the terminal.
 func (c *demoApprovals) Run(ctx context.Context, a *app) error {
-	d := demo.Approvals{Options: c.show(a)}
-	if a.Terminal.Stdin && !a.flags.NoInput && !d.JSON {
-		d.Typed = a.readLines(ctx)
-	}
-	return d.Run(ctx)
+	return c.run(ctx, a, true, func(show demo.Options, typed <-chan string) error {
+		return demo.Approvals{Options: show, Typed: typed}.Run(ctx)
+	})
+}
+
+// isThisMachine reports whether only this machine can reach an address of the host.
+func isThisMachine(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
 // DemoChildOptions configures the process that the demo kills.
 type DemoChildOptions struct {
 	Dir    string // of the demo
 	Finish bool   // start no new orders, finish the open ones, and exit
+	Pages  string // address to serve the web UI on; empty: none
 	Out    io.Writer
 	Log    *slog.Logger
 }
 
 type demoChild struct {
-	Finish bool `help:"Start no new orders, finish the open ones, and exit."`
+	Finish bool   `help:"Start no new orders, finish the open ones, and exit."`
+	Pages  string `help:"Address to serve the web UI on."`
 }
 
 // Run works until it is killed.
 func (c *demoChild) Run(ctx context.Context, a *app) error {
-	return a.DemoChild(ctx, DemoChildOptions{Dir: a.flags.Data, Finish: c.Finish, Out: a.out, Log: a.log})
+	return a.DemoChild(ctx, DemoChildOptions{Dir: a.flags.Data, Finish: c.Finish, Pages: c.Pages, Out: a.out, Log: a.log})
 }
 
 type chaosCommand struct {

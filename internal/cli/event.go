@@ -36,6 +36,7 @@ type eventList struct {
 	listFlags
 	After int64    `help:"Only events after this sequence number." placeholder:"SEQ"`
 	Type  []string `help:"Only events of these types; a type that ends with a dot is a prefix." placeholder:"TYPE"`
+	Of    string   `help:"Only events that name this id: of a turn, a call, a task, a message." placeholder:"ID"`
 }
 
 // events describes how events are listed.
@@ -71,7 +72,7 @@ func (c *eventList) Run(ctx context.Context, a *app) error {
 			}
 			for _, e := range page {
 				after = e.Seq
-				if matchesType(e.Type(), c.Type) && !e.At.Before(since) && (c.Limit == 0 || len(chosen) < c.Limit) {
+				if matchesType(e.Type(), c.Type) && namesID(e, c.Of) && !e.At.Before(since) && (c.Limit == 0 || len(chosen) < c.Limit) {
 					chosen = append(chosen, e)
 				}
 			}
@@ -89,6 +90,15 @@ func matchesType(t perdure.EventType, types []string) bool {
 		}
 	}
 	return len(types) == 0
+}
+
+// namesID reports whether an event names an id; empty: any.
+func namesID(e perdure.Event, id string) bool {
+	if id == "" {
+		return true
+	}
+	text, err := perdure.EncodeEvent(e)
+	return err == nil && perdure.EventNames(text, id)
 }
 
 type eventTail struct {

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/perdure/perdure"
@@ -15,41 +16,12 @@ type eventShow struct {
 	outputFlags
 }
 
-// sessionState is the state of a session at one event of its journal.
-type sessionState struct {
-	Seq       int64                 `json:"seq"`
-	Status    perdure.SessionStatus `json:"state"`
-	Title     string                `json:"title,omitempty"`
-	Turn      perdure.TurnID        `json:"turn_id,omitempty"`
-	Messages  int                   `json:"messages"` // in the transcript
-	Queued    int                   `json:"queued"`
-	Live      int                   `json:"live_tasks"`
-	Approvals int                   `json:"open_approvals"`
-	Ready     int                   `json:"ready"`   // ended tasks that are not delivered
-	Unknown   int                   `json:"unknown"` // foreground calls
-}
-
-func sessionStateOf(s *perdure.Session) sessionState {
-	at := sessionState{
-		Seq: s.Seq, Status: s.Status, Title: s.Title, Messages: len(s.Transcript), Queued: len(s.Queue),
-		Approvals: len(s.Approvals), Ready: len(s.Undelivered), Unknown: len(s.UnknownCalls),
-	}
-	if s.Turn != nil {
-		at.Turn = s.Turn.ID
-	}
-	for _, t := range s.Tasks {
-		if t.State.Live() {
-			at.Live++
-		}
-	}
-	return at
-}
-
 // shownEvent is an event with the state of its session before and after it.
 type shownEvent struct {
-	Event  perdure.Event `json:"event"`
-	Before sessionState  `json:"before"`
-	After  sessionState  `json:"after"`
+	Event   perdure.Event          `json:"event"`
+	Before  perdure.SessionOutline `json:"before"`
+	After   perdure.SessionOutline `json:"after"`
+	Changes []perdure.StateChange  `json:"changes"`
 }
 
 // Run shows an event.
@@ -57,12 +29,15 @@ func (c *eventShow) Run(ctx context.Context, a *app) error {
 	return a.onSession(ctx, c.Session, true, func(eng Engine, s engine.Session) error {
 		seq, _ := strconv.ParseInt(c.Event, 10, 64) // otherwise it is an id
 		var found *shownEvent
+		var was *perdure.Session
 		_, err := fold(ctx, eng, s.ID, func(e perdure.Event, before *perdure.Session) bool {
 			if e.Seq == seq || string(e.ID) == c.Event {
-				found = &shownEvent{Event: e, Before: sessionStateOf(before)}
+				found, was = &shownEvent{Event: e, Before: perdure.OutlineOf(before)}, before.Clone()
 			}
 			return found == nil
-		}, func(after *perdure.Session) { found.After = sessionStateOf(after) })
+		}, func(after *perdure.Session) {
+			found.After, found.Changes = perdure.OutlineOf(after), perdure.StateChanges(was, after)
+		})
 		if err != nil {
 			return err
 		}
@@ -111,30 +86,26 @@ func (a eventText) eventFields(one shownEvent) []field {
 		{"at", cell{text: moment(e.At, a.now())}},
 		{"actor", cell{text: e.Actor}}, {"what", cell{text: sentence(e)}}, {"stored", cell{text: string(text)}},
 	}
-	for _, change := range one.Before.to(one.After) {
-		all = append(all, field{change.name, cell{text: change.text}})
+	return append(all, stateChangeFields(one.Changes)...)
+}
+
+// stateChangeFields shows changes of a state, one field each.
+func stateChangeFields(changes []perdure.StateChange) []field {
+	var all []field
+	for _, c := range changes {
+		text := orNone(c.Before) + " → " + orNone(c.After)
+		if c.ID != "" {
+			text = c.ID + ": " + text
+		}
+		all = append(all, field{c.What, cell{text: text}})
 	}
 	return all
 }
 
-// to lists what differs between two states, one field each.
-func (s sessionState) to(after sessionState) (changed []field) {
-	for _, of := range []struct {
-		name          string
-		before, after any
-	}{
-		{"state", s.Status, after.Status}, {"title", s.Title, after.Title}, {"turn", s.Turn, after.Turn},
-		{"messages", s.Messages, after.Messages},
-		{"queued", s.Queued, after.Queued}, {"live tasks", s.Live, after.Live},
-		{"open approvals", s.Approvals, after.Approvals},
-		{"to deliver", s.Ready, after.Ready}, {"unknown", s.Unknown, after.Unknown},
-	} {
-		was, is := fmt.Sprint(of.before), fmt.Sprint(of.after)
-		if was != is {
-			changed = append(changed, field{of.name, cell{text: orNone(was) + " → " + orNone(is)}})
-		}
-	}
-	return changed
+// countsOf returns the state of a session as changes since its start, without single calls and
+// tasks.
+func countsOf(s *perdure.Session) []perdure.StateChange {
+	return slices.DeleteFunc(perdure.StateChanges(perdure.NewSession(s.ID), s), func(c perdure.StateChange) bool { return c.ID != "" })
 }
 
 func orNone(text string) string {
@@ -168,7 +139,7 @@ func (c *eventReplay) Run(ctx context.Context, a *app) error {
 		}
 		return c.show(ctx, a, outputObject{string(s.ID), at, func() {
 			a.fields(append([]field{{"session", cell{string(s.ID), bold}},
-				{"after event", cell{text: fmt.Sprint(at.Seq)}}}, sessionState{}.to(sessionStateOf(at))...)...)
+				{"after event", cell{text: fmt.Sprint(at.Seq)}}}, stateChangeFields(countsOf(at))...)...)
 		}})
 	})
 }

@@ -57,14 +57,12 @@ func (c *scheduleCreate) Run(ctx context.Context, a *app) error {
 		}
 		s.Session = of.ID
 		if c.DryRun {
-			a.message("would fire %s", when(s))
-			if c.Cron != "" {
-				spec, zone, err := readCron(c.Cron, c.TZ, time.Now())
-				if err != nil {
-					return err
-				}
-				scheduleText{a}.printNextFires(fires(spec, zone, time.Now(), preview), zone)
+			next, err := eng.Schedules().Preview(ctx, s, preview)
+			if err != nil {
+				return err
 			}
+			a.message("would fire %s", when(s))
+			scheduleText{a}.printNextFires(nextFiresOf(next, zone), zone)
 			return nil
 		}
 		made, err := eng.Schedules().Create(ctx, s)

@@ -40,7 +40,7 @@ func (c *uiCommand) Run(ctx context.Context, a *app) error {
 		a.message("sign in with a token of this server, for instance the one in PERDURE_TOKEN")
 		return nil
 	}
-	link, err := c.link(ctx, a, o)
+	link, err := a.signInLink(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -55,15 +55,15 @@ func (c *uiCommand) Run(ctx context.Context, a *app) error {
 	return nil
 }
 
-// link asks the server of the data directory for a link.
-func (c *uiCommand) link(ctx context.Context, a *app, o OpenOptions) (link signInLink, err error) {
+// signInLink asks the server of a data directory for a link.
+func (a *app) signInLink(ctx context.Context, o OpenOptions) (link signInLink, err error) {
 	if a.Connect == nil {
 		return link, fmt.Errorf("%w: this build cannot connect to servers", perdure.Unavailable)
 	}
 	way, err := a.Connect(ctx, o)
 	if errors.Is(err, perdure.NotFound) {
 		return link, &userError{code: exitUnreachable, err: err,
-			message: "no server is running on the data directory " + a.flags.Data,
+			message: "no server is running on the data directory " + o.Dir,
 			hint:    "start one with " + program + " serve " + a.storeFlags() + "or use another one with --server"}
 	}
 	if err != nil {

@@ -91,6 +91,13 @@ func isEncrypted(r *http.Request) bool {
 	return r.TLS != nil || strings.HasPrefix(r.Header.Get("Origin"), "https://")
 }
 
+// isLocal reports whether the browser runs on this machine, as far as it says. Behind a proxy the
+// host of the request is that of the server, and the origin is what the browser shows.
+func isLocal(r *http.Request) bool {
+	origin, plain := strings.CutPrefix(r.Header.Get("Origin"), "http://")
+	return isLoopback(r.Host) && (!plain || isLoopback(origin))
+}
+
 // isLoopback reports whether a host, with or without a port, is this machine.
 func isLoopback(host string) bool {
 	name := (&url.URL{Host: host}).Hostname()

@@ -30,6 +30,11 @@ const (
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; " +
 	"manifest-src 'self'; worker-src 'self'; base-uri 'self'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
+// dataPolicy is for responses of the API to a browser. Some contain files that tools wrote: opened
+// as a page, such a file has an origin of its own, and runs no script with the rights of the
+// reader.
+const dataPolicy = "sandbox; default-src 'none'; frame-ancestors 'none'"
+
 // mediaTypes are those of the files, by extension. The table of the system differs between systems.
 var mediaTypes = map[string]string{
 	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
@@ -93,7 +98,6 @@ func serveFile(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	header := w.Header()
-	header.Set("Content-Security-Policy", policy)
 	header.Set("Cache-Control", "no-cache")
 	if strings.HasPrefix(name, assetsFolder) {
 		header.Set("Cache-Control", "public, max-age=31536000, immutable")
@@ -117,7 +121,6 @@ func serveIndex(w http.ResponseWriter, r *http.Request, name string) {
 		up = strings.Repeat("../", depth)
 	}
 	text := bytes.Replace(files()[indexFile].text, []byte(base), []byte(`<base href="`+up+`"`), 1)
-	w.Header().Set("Content-Security-Policy", policy)
 	w.Header().Set("Cache-Control", "no-cache")
 	content{media: mediaTypes[".html"], text: text}.send(w, r)
 }

@@ -87,17 +87,25 @@ func (h *Handler) bounded(w http.ResponseWriter, r *http.Request, serve func(htt
 	// writers without deadlines, such as those of tests, ignore them
 	_ = conn.SetReadDeadline(now.Add(readTime))
 	_ = conn.SetWriteDeadline(now.Add(writeTime))
-	header := w.Header()
+	protect(w.Header())
+	serve(w, r)
+}
+
+// protect sets what every response of the UI tells a browser, also that of an error. Files set
+// another Cache-Control.
+func protect(header http.Header) {
+	header.Set("Content-Security-Policy", policy)
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("Cross-Origin-Opener-Policy", "same-origin")
+	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 	header.Set("Cache-Control", "no-store")
-	serve(w, r)
 }
 
 // redirect leads to the UI. The address is relative, so that it is right below any prefix.
 func redirect(w http.ResponseWriter) {
+	protect(w.Header())
 	w.Header().Set("Location", strings.TrimPrefix(Root, "/"))
-	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusFound)
 }
 
@@ -120,6 +128,9 @@ func (h *Handler) serveAPI(w http.ResponseWriter, r *http.Request) {
 	own.Header = r.Header.Clone()
 	own.Header.Del("Cookie")
 	own.Header.Set("Authorization", "Bearer "+signedIn.secret)
+	w.Header().Set("Content-Security-Policy", dataPolicy)
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.cfg.API.ServeHTTP(w, own)
 }
 

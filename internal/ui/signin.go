@@ -56,7 +56,7 @@ func (h *Handler) session(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) signIn(w http.ResponseWriter, r *http.Request) {
-	if !isEncrypted(r) && !isLoopback(r.Host) {
+	if !isEncrypted(r) && !isLocal(r) {
 		refuse(w, r, http.StatusForbidden, "this page came over an unencrypted connection from another machine, where others could read your token; put a proxy with TLS before the server, see docs/how-to/behind-nginx")
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -304,6 +305,65 @@ func TestExternalAgentCancelRepeated(t *testing.T) {
 	n.until(key, func(engine.HostCall) bool { return f.remotes()[0].CancelRequested() })
 	if done.Task.State != perdure.TaskCanceled {
 		t.Errorf("it is %s", done.Task.State)
+	}
+}
+
+// TestExternalAgentCancelUnnamed: a cancel that ends the call before the id of the remote task is
+// known here finds the task by its key, and ends it. No second task is started (SA13).
+func TestExternalAgentCancelUnnamed(t *testing.T) {
+	t.Parallel()
+	cancel := func(n *near, key perdure.CallKey) {
+		now := n.until(key, func(c engine.HostCall) bool { return c.Task != nil })
+		if _, err := n.eng.Tasks().Cancel(context.Background(), now.Task.ID, "test", "enough"); err != nil {
+			t.Error(err)
+		}
+	}
+	for name, then := range map[string]func(f *far, n *near, key perdure.CallKey){
+		"the answer is late": func(_ *far, n *near, key perdure.CallKey) { cancel(n, key) },
+		"the server is unavailable after a crash": func(f *far, n *near, key perdure.CallKey) {
+			f.goAway(true)
+			n.restart()
+			cancel(n, key)
+			f.goAway(false)
+		},
+		"of a dead attempt": func(f *far, n *near, key perdure.CallKey) {
+			n.kill()
+			found, _ := n.tools().Get("far__hold_note")
+			call := tool.Call{Session: n.session, ID: key.Call, Tool: "far__hold_note", Key: key.IdempotencyKey(), Args: []byte(`{"text":"a"}`)}
+			if err := found.(tool.Adoptable).Stop(context.Background(), call); err != nil {
+				t.Error(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFar(t)
+			var first sync.Once
+			f.answers = func(w http.ResponseWriter, r *http.Request, method string, answer http.Handler) {
+				late := false
+				if method == "tools/call" {
+					first.Do(func() { late = true })
+				}
+				if !late {
+					answer.ServeHTTP(w, r)
+					return
+				}
+				answer.ServeHTTP(httptest.NewRecorder(), r) // the task is made
+				<-r.Context().Done()                        // the client leaves first
+			}
+			n := newAsker(t, f, perdure.Idempotent, silent)
+			key := n.begin("far__hold_note", `{"text":"a"}`)
+			f.Entered(t, "hold_note", 1)
+			then(f, n, key)
+			for end := time.Now().Add(patience); !f.remotes()[0].CancelRequested(); <-time.After(5 * time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatal("the cancel did not reach the remote task")
+				}
+			}
+			if remotes := f.remotes(); len(remotes) != 1 {
+				t.Errorf("%d remote tasks, want one", len(remotes))
+			}
+		})
 	}
 }
 

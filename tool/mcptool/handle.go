@@ -102,10 +102,10 @@ var (
 	_ tool.Cleaner   = (*Remote)(nil)
 )
 
-// Prepare implements tool.Survivor: there is nothing to prepare.
+// Prepare implements tool.Adoptable: there is nothing to prepare.
 func (t *Remote) Prepare(context.Context, tool.Call) error { return nil }
 
-// Inspect implements tool.Survivor: a call with a stored handle continues at its server.
+// Inspect implements tool.Adoptable: a call with a stored handle continues at its server.
 func (t *Remote) Inspect(ctx context.Context, call tool.Call) (perdure.ExecutionRemains, error) {
 	if t.handles == nil {
 		return perdure.RemainsNone, nil
@@ -117,7 +117,7 @@ func (t *Remote) Inspect(ctx context.Context, call tool.Call) (perdure.Execution
 	return perdure.RemainsAlive, nil
 }
 
-// Adopt implements tool.Survivor. ctx may already have ended with a cancel; the server receives
+// Adopt implements tool.Adoptable. ctx may already have ended with a cancel; the server receives
 // the cancel all the same.
 func (t *Remote) Adopt(ctx context.Context, call tool.Call, env tool.Env, sink tool.Sink) tool.Result {
 	h, found, err := t.handles.Stored(context.WithoutCancel(ctx), call)
@@ -132,22 +132,62 @@ func (t *Remote) Adopt(ctx context.Context, call tool.Call, env tool.Env, sink t
 	return f.untilEnd(ctx)
 }
 
-// Stop implements tool.Survivor.
+// Stop implements tool.Adoptable.
 func (t *Remote) Stop(ctx context.Context, call tool.Call) error {
 	if t.handles == nil {
 		return nil
 	}
+	stopping, end := context.WithTimeout(ctx, cancelTime)
+	defer end()
 	h, found, err := t.handles.Stored(ctx, call)
+	if err == nil && !found {
+		h, found, err = t.findByKey(stopping, call, tool.Env{}.Report())
+	}
 	if err != nil || !found {
 		return err
 	}
 	f := &followedTask{Remote: t, call: call, handle: h}
-	stopping, end := context.WithTimeout(ctx, cancelTime)
-	defer end()
 	if err := f.cancel(stopping); err != nil {
 		return err
 	}
 	return t.handles.End(ctx, call)
+}
+
+// cancelByKey cancels the remote task of a call that ctx ended before its handle was known here. If
+// only this process is stopping, the task continues.
+func (t *Remote) cancelByKey(ctx context.Context, call tool.Call, sink tool.Sink) {
+	cause := perdure.CauseOf(ctx)
+	if ctx.Err() == nil || cause == perdure.CauseShutdown || cause == perdure.CauseSuperseded || t.handles == nil {
+		return
+	}
+	if err := t.Stop(context.WithoutCancel(ctx), call); err != nil {
+		sink.Status("The cancel could not be sent to the MCP server: " + err.Error())
+	}
+}
+
+// findByKey asks the server for the remote task of a call that was sent before. Sending a call
+// again starts no second task at a server that recognises calls by their keys. From other servers,
+// and for tools that are not repeatable agents, found is false.
+func (t *Remote) findByKey(ctx context.Context, call tool.Call, sink tool.Sink) (h Handle, found bool, err error) {
+	if !t.spec.ExternalAgent || !t.spec.Class.Repeatable() {
+		return h, false, nil
+	}
+	client, session, _, err := t.connectRetrying(ctx, call, sink)
+	if err != nil || !knowsKeys(session) {
+		return h, false, err
+	}
+	client.listed(ctx, session)
+	result, err := client.called(ctx, session, t.params(call))
+	if err != nil || result.Meta[metaCreated] == nil {
+		return h, false, err // ended already, or refused
+	}
+	created, err := createdTask(result)
+	if err != nil {
+		return h, false, err
+	}
+	h = t.handleOf(created)
+	_ = t.handles.Store(ctx, call, h) // only affects what is shown to people
+	return h, true, nil
 }
 
 // Clean implements tool.Cleaner.
@@ -180,7 +220,7 @@ type followedTask struct {
 // follow follows a call that has just become a task. The handle is stored before any other request
 // about the task.
 func (t *Remote) follow(ctx context.Context, call tool.Call, env tool.Env, sink tool.Sink, created remoteTask) tool.Result {
-	f := &followedTask{Remote: t, call: call, env: env, sink: sink, handle: Handle{Server: t.server, Tool: t.def.Name, TaskID: created.TaskID, PollInterval: created.Every}}
+	f := &followedTask{Remote: t, call: call, env: env, sink: sink, handle: t.handleOf(created)}
 	if t.handles != nil {
 		if err := t.handles.Store(context.WithoutCancel(ctx), call, f.handle); err != nil {
 			f.cancelTask(ctx)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/tool"
 )
@@ -52,4 +54,18 @@ func (h resourceHandles) End(ctx context.Context, call tool.Call) error {
 func (h resourceHandles) Forget(ctx context.Context, call tool.Call) error {
 	_, err := h.of(call).Deregister(ctx, entryOf(call))
 	return err
+}
+
+// handleOf returns the handle of a task that a call has just become.
+func (t *Remote) handleOf(created remoteTask) Handle {
+	return Handle{Server: t.server, Tool: t.def.Name, TaskID: created.TaskID, PollInterval: created.Every}
+}
+
+// createdTask returns the task that the server created for a call.
+func createdTask(r *mcp.CallToolResult) (created remoteTask, err error) {
+	err = perdure.DecodeKnownJSON(mustJSON(r.Meta[metaCreated]), &created)
+	if err != nil || !isValidTaskID(created.TaskID) {
+		err = errors.New("the server created a task with an unusable id")
+	}
+	return created, err
 }

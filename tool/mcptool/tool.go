@@ -123,6 +123,7 @@ func (t *Remote) Reattach(ctx context.Context, task perdure.Task, env tool.Env, 
 	}
 	client, session, serverStarted, err := reach(ctx, env.Call, sink)
 	if err != nil {
+		t.cancelByKey(ctx, env.Call, sink)
 		return notSent(ctx, err), ctx.Err() == nil
 	}
 	same := !serverStarted.IsZero() && serverStarted.Before(task.StartedAt)
@@ -187,7 +188,8 @@ type callAttempt struct {
 func (t *Remote) ask(ctx context.Context, a callAttempt) tool.Result {
 	id, call, session := wireID(a.call), a.call, a.session
 	defer a.client.handleNotification(id, a.env)()
-	params := &mcp.CallToolParams{Meta: mcp.Meta{metaCall: id, metaKey: call.Key, "progressToken": id}, Name: t.def.Name, Arguments: call.Args}
+	params := t.params(call)
+	params.Meta["progressToken"] = id
 	if a.env.Trace != "" {
 		params.Meta[metaTrace] = a.env.Trace
 	}
@@ -210,9 +212,9 @@ func (t *Remote) ask(ctx context.Context, a callAttempt) tool.Result {
 	case errors.As(asRefusal(err), &notRun):
 		return notRunResult(notRun)
 	case err == nil && result.Meta[metaCreated] != nil:
-		var created remoteTask
-		if err := perdure.DecodeKnownJSON(mustJSON(result.Meta[metaCreated]), &created); err != nil || !isValidTaskID(created.TaskID) {
-			return unknownOutcome(errors.New("the server created a task with an unusable id"))
+		created, err := createdTask(result)
+		if err != nil {
+			return unknownOutcome(err)
 		}
 		return t.follow(ctx, call, a.env, a.env.Report(), created)
 	case err == nil:
@@ -221,6 +223,7 @@ func (t *Remote) ask(ctx context.Context, a callAttempt) tool.Result {
 		}
 		return t.result(call, result)
 	case ctx.Err() != nil:
+		t.cancelByKey(ctx, call, a.env.Report())
 		return tool.FromError(context.Cause(ctx))
 	case errors.As(err, &refused) && !errors.Is(err, mcp.ErrConnectionClosed) && refused.Code != codeRejected:
 		return tool.Failf("MCP error %d: %s", refused.Code, refused.Message)
@@ -228,6 +231,11 @@ func (t *Remote) ask(ctx context.Context, a callAttempt) tool.Result {
 		return t.retryResult(ctx, a, err)
 	}
 	return unknownOutcome(err)
+}
+
+// params returns the parameters of a call.
+func (t *Remote) params(call tool.Call) *mcp.CallToolParams {
+	return &mcp.CallToolParams{Meta: mcp.Meta{metaCall: wireID(call), metaKey: call.Key}, Name: t.def.Name, Arguments: call.Args}
 }
 
 // codeRejected is the code that the SDK gives to a request whose response of HTTP failed. It is no

@@ -21,7 +21,7 @@ import (
 // the command, in decimal. It does not exist if the log was empty.
 const baseName = "log_base"
 
-// Prepare implements tool.Survivor. If this execution was already started or revoked, for instance
+// Prepare implements tool.Adoptable. If this execution was already started or revoked, for instance
 // when a spawn is repeated (TK1), there is nothing to prepare; the start itself ensures that it
 // runs only once.
 func (b *Bash) Prepare(ctx context.Context, call tool.Call) error {
@@ -31,8 +31,8 @@ func (b *Bash) Prepare(ctx context.Context, call tool.Call) error {
 	return nil
 }
 
-// Inspect implements tool.Survivor. If the supervisor is gone, nothing is known of the command, and
-// its effect class decides.
+// Inspect implements tool.Adoptable. If the supervisor is gone, nothing is known of the command,
+// and its effect class decides.
 func (b *Bash) Inspect(ctx context.Context, call tool.Call) (perdure.ExecutionRemains, error) {
 	remains, _, err := b.runner.Find(ctx, b.runDir(call))
 	if err != nil {
@@ -49,7 +49,7 @@ func (b *Bash) Inspect(ctx context.Context, call tool.Call) (perdure.ExecutionRe
 	return perdure.RemainsNone, nil
 }
 
-// Adopt implements tool.Survivor. It reads the output from the start, because the result must show
+// Adopt implements tool.Adoptable. It reads the output from the start, because the result must show
 // it, and reports only what the log does not have.
 func (b *Bash) Adopt(ctx context.Context, call tool.Call, env tool.Env, sink tool.Sink) tool.Result {
 	dir := b.runDir(call)
@@ -71,7 +71,7 @@ func (b *Bash) Adopt(ctx context.Context, call tool.Call, env tool.Env, sink too
 	return b.follow(ctx, dir, run, out)
 }
 
-// Stop implements tool.Survivor. The grace period lies between SIGTERM and SIGKILL.
+// Stop implements tool.Adoptable. The grace period lies between SIGTERM and SIGKILL.
 func (b *Bash) Stop(ctx context.Context, call tool.Call) error {
 	dir := b.runDir(call)
 	_, run, err := b.runner.Find(ctx, dir)

@@ -32,7 +32,7 @@ const crashTime = 30 * time.Second
 //
 //   - an at_most_once tool was entered at most once, and its call ended with its result or as
 //     unknown. It may be entered again only if the tool itself reported that nothing had happened
-//     (tool.Reconciler, tool.Survivor);
+//     (tool.Reconciler, tool.Adoptable);
 //   - a pure or idempotent tool was entered again where needed, always with the same key, and its
 //     call ended with a success;
 //   - the call has exactly one result in the transcript, the result of a background run was

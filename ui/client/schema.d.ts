@@ -3015,7 +3015,7 @@ export interface components {
             expires_at?: string;
             /** @description The hosts to which requests of tools may carry the token; default none. */
             hosts?: string[];
-            /** @description The owner of the account at the provider; default the user. */
+            /** @description The user whose resources are cleaned up with the account; default its user. Another one needs the scope admin. */
             owner?: string;
             /** @description The token of the account. It is stored encrypted and never returned. */
             token: string;
@@ -3183,6 +3183,8 @@ export interface components {
             agent_id?: string;
             /** @description The id of the session, for callers that generate ids. The same id with the same agent, title and labels is one session. */
             id?: string;
+            /** @description Instead of id, with agent: a key of the caller, any text of at most 1024 bytes, that the session is found by again. The first request creates the session; later requests with the same agent return it. Each org has keys of its own. */
+            key?: string;
             /** @description Labels for finding the session: at most 64, with keys of 1 to 63 characters of a-z, 0-9 and . _ / - and values of at most 256 bytes. Default the agent's labels. */
             labels?: {
                 [key: string]: string;
@@ -12925,6 +12927,8 @@ export interface operations {
                 cursor?: string;
                 /** @description Only sessions in this state. */
                 state?: "started" | "active" | "idle" | "waiting_for_tool_results" | "paused";
+                /** @description Only root sessions: no sessions of subagents. */
+                roots?: boolean;
                 /** @description Only sessions with this label: its key, or key=value. May be repeated up to 16 times; a session must match all of them. */
                 label?: string[];
             };

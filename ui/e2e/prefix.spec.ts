@@ -38,7 +38,7 @@ test("a deep link below a path of a proxy, in two tabs", async ({ page, server, 
   await page.getByLabel("Message").fill("hello");
   await page.keyboard.press("Enter");
   for (const tab of [page, other]) await expect(tab.getByText("Hello from the script.")).toBeVisible();
-  await page.getByRole("link", { name: "Tasks" }).click();
+  await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "Tasks" }).click();
   await page.goBack();
   await expect(page.getByRole("heading", { name: "Below" })).toBeVisible();
   await other.close();

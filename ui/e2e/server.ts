@@ -1,5 +1,5 @@
 import { execFile, spawn, type ChildProcess } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -23,15 +23,21 @@ async function freePort(): Promise<number> {
 // Server is a real server in a fresh home.
 export class Server {
   private child: ChildProcess | undefined;
+  readonly more: Record<string, string> = {}; // variables of the environment, from the next start on
   private constructor(
     readonly home: string,
     readonly port: number,
+    readonly script: string,
   ) {}
 
-  static async start(): Promise<Server> {
+  // start starts a server whose model answers from a script of this folder. files are written to its data
+  // directory before.
+  static async start(script = "agent.yaml", files: Record<string, string> = {}): Promise<Server> {
     if (!binary) throw new Error("PERDURE_UI_BINARY names no binary: run the tests with  make ui-test");
-    const s = new Server(mkdtempSync(join(tmpdir(), "perdure-ui-")), await freePort());
+    const s = new Server(mkdtempSync(join(tmpdir(), "perdure-ui-")), await freePort(), join(import.meta.dirname, script));
     mkdirSync(join(s.home, "work"));
+    mkdirSync(join(s.home, "data"), { mode: 0o700 });
+    for (const [name, text] of Object.entries(files)) writeFileSync(join(s.home, "data", name), text);
     await s.start();
     return s;
   }
@@ -46,12 +52,11 @@ export class Server {
 
   private get env() {
     const { PATH = "" } = process.env;
-    return { PATH: `${PATH}:/usr/sbin`, HOME: this.home, PERDURE_DATA: join(this.home, "data") };
+    return { PATH: `${PATH}:/usr/sbin`, HOME: this.home, PERDURE_DATA: join(this.home, "data"), ...this.more };
   }
 
   async start(): Promise<void> {
-    const script = join(import.meta.dirname, "agent.yaml");
-    const child = spawn(binary!, ["serve", "--addr", `127.0.0.1:${this.port}`, "--allow-shell", "--ask", "add", "--model", `scripted:${script}`], {
+    const child = spawn(binary!, ["serve", "--addr", `127.0.0.1:${this.port}`, "--allow-shell", "--ask", "add", "--model", `scripted:${this.script}`], {
       cwd: this.home,
       env: this.env,
       stdio: ["ignore", "pipe", "pipe"],

@@ -102,7 +102,7 @@ test("work outlives its turn: its card, the dock, the task with its log, and its
   await expect(page.getByLabel("Output")).toContainText("line 3");
   await accessible(page);
   await picture(page, "task-light");
-  await page.getByRole("link", { name: "Tasks" }).click();
+  await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "Tasks" }).click();
   await expect(page.getByRole("link", { name: /Count/ })).toBeVisible();
   await picture(page, "tasks-light");
   await accessible(page);

@@ -70,7 +70,7 @@ func (d Agents) Run(ctx context.Context) error {
 	if !report.OK {
 		return fmt.Errorf("%w; its data is kept in %s", errBroken, d.Dir)
 	}
-	return d.finish()
+	return d.finish(ctx, ScenarioAgents)
 }
 
 // run delegates the work, raises the budget after it has stopped the work, and delegates the

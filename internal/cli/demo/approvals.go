@@ -103,7 +103,7 @@ func (d Approvals) Run(ctx context.Context) error {
 	if !report.OK {
 		return fmt.Errorf("%w; its data is kept in %s", errBroken, d.Dir)
 	}
-	return d.finish()
+	return d.finish(ctx, ScenarioApprovals)
 }
 
 // writeInvoices writes the invoices to the folder that the agent reads.
@@ -173,11 +173,19 @@ func (d *approvalsRun) next(ctx context.Context) error {
 	}
 	p := d.open[0]
 	d.line("? %s %s %s", clock(), p.Tool, p.Args)
+	if d.Typed == nil && d.watched() {
+		d.line("    approve or deny it in the browser")
+		return nil
+	}
 	if d.Typed == nil {
 		first := len(d.said) == 0
 		d.line("    there is no terminal to ask, so the demo answers: %s",
 			map[bool]string{true: "yes", false: "no"}[first])
 		return d.decide(ctx, first)
+	}
+	if d.watched() {
+		d.line("    approve? [y/n]  or decide in the browser")
+		return nil
 	}
 	d.line("    approve? [y/n]  or in another terminal: perdure approve --data %s %s", d.dataFlag(), p.ID)
 	return nil

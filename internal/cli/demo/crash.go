@@ -23,6 +23,12 @@ const (
 	maxTime = 10 * time.Minute
 )
 
+// The same limits for a demo that a person follows in a browser.
+const (
+	minWatchedLife = 1500 * time.Millisecond
+	maxWatchedLife = 4 * time.Second
+)
+
 // Crash is the demo of crash recovery: the process of a working agent is killed repeatedly, and the
 // result is checked.
 type Crash struct {
@@ -39,9 +45,13 @@ func (d Crash) Run(ctx context.Context) error {
 		return err
 	}
 	story := &crashReporter{demo: d, seen: map[perdure.SessionID]int64{}, known: map[perdure.TaskID]string{},
-		ctx: context.WithoutCancel(ctx)}
-	story.begin()
+		ctx: context.WithoutCancel(ctx), live: ctx}
 	loop := chaos.Loop{Kills: d.Kills, Seed: d.Seed, MinLife: minLife, MaxLife: maxLife, Command: d.child, Observer: story}
+	if d.Pages != nil {
+		loop.MinLife, loop.MaxLife = minWatchedLife, maxWatchedLife
+	} else {
+		story.begin()
+	}
 	run, err := loop.Run(ctx)
 	if err != nil {
 		return fmt.Errorf("demo: %w; its data is kept in %s", err, d.Dir)
@@ -68,7 +78,7 @@ func (d Crash) Run(ctx context.Context) error {
 		return fmt.Errorf("%w; repeat it with --kills %d --seed %d; its data is kept in %s", errBroken, d.Kills, d.Seed,
 			d.Dir)
 	}
-	return d.finish()
+	return d.finish(ctx, ScenarioCrash)
 }
 
 // child returns the command that starts the process with the engine.
@@ -76,6 +86,9 @@ func (d Crash) child(last bool) *exec.Cmd {
 	args := []string{"demo", "child", "--data", d.Dir}
 	if last {
 		args = append(args, "--finish")
+	}
+	if addr := d.address(); addr != "" {
+		args = append(args, "--pages", addr)
 	}
 	cmd := exec.Command(d.Program, args...)
 	cmd.Stderr = d.Stderr

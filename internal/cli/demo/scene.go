@@ -100,11 +100,15 @@ func (d Options) runScenario(ctx context.Context, play Scenario, act func(contex
 
 // runWithRuntime opens the engine with a new session, runs the demo, and closes the engine.
 func (d Options) runWithRuntime(ctx context.Context, play Scenario, act func(context.Context, *runtime) error) error {
-	eng, end, err := d.OpenRuntime(ctx, RuntimeOptions{Dir: d.Dir, Scenario: play, Log: d.Log})
+	eng, end, err := d.OpenRuntime(ctx, RuntimeOptions{Dir: d.Dir, Scenario: play, Addr: d.address(), Log: d.Log})
 	if err != nil {
 		return err
 	}
-	session, err := eng.Sessions().Create(ctx, perdure.Agent{Name: "demo", Title: "demo " + string(play)})
+	err = d.invite(ctx)
+	var session engine.Session
+	if err == nil {
+		session, err = eng.Sessions().Create(ctx, perdure.Agent{Name: "demo", Title: "demo " + string(play)})
+	}
 	if err == nil {
 		err = act(ctx, &runtime{eng: eng, id: session.ID})
 	}

@@ -24,26 +24,31 @@ type Options struct {
 	Program string // path of this program, to start a child process
 	Out     io.Writer
 	Stderr  io.Writer
+	Pages   *Pages // the web UI; nil: there is none
 	// Open opens a data directory read-only.
 	Open func(ctx context.Context, dir string) (engine.Engine, io.Closer, error)
 	Log  *slog.Logger
 	// OpenRuntime opens a working engine that other programs can reach by its data directory. end
 	// stops it and waits for that.
 	OpenRuntime func(ctx context.Context, set RuntimeOptions) (eng engine.Engine, end func() error, err error)
+	// FreeAddr returns an address of this machine that nobody listens on.
+	FreeAddr func() (string, error)
 }
 
-// RuntimeOptions configures Stage.
+// RuntimeOptions configures OpenRuntime.
 type RuntimeOptions struct {
 	Dir      string // of the demo
 	Scenario Scenario
+	Addr     string // to serve the web UI on; empty: nowhere
 	Log      *slog.Logger
 }
 
 // Scenario says which agent and which tools a demo uses.
 type Scenario string
 
-// The plays.
+// The scenarios.
 const (
+	ScenarioCrash     Scenario = "crash"
 	ScenarioAgents    Scenario = "agents"
 	ScenarioApprovals Scenario = "approvals"
 )
@@ -79,8 +84,11 @@ func (d Options) prepare() error {
 	return os.WriteFile(mark, nil, 0o600)
 }
 
-// finish ends a demo without violations.
-func (d Options) finish() error {
+// finish ends a demo without violations, when its pages are not needed any more.
+func (d Options) finish(ctx context.Context, play Scenario) error {
+	if err := d.stay(ctx, play); err != nil {
+		return err
+	}
 	if d.Keep {
 		fmt.Fprintf(d.Stderr, "the data is kept in %s\n", d.Dir)
 		return nil

@@ -17,6 +17,7 @@ import (
 type crashReporter struct {
 	demo  Crash
 	ctx   context.Context // of the reads; the story is printed even when the demo is interrupted
+	live  context.Context // of the demo
 	seen  map[perdure.SessionID]int64
 	known map[perdure.TaskID]string // settled results as they were seen
 	dead  time.Time
@@ -30,15 +31,29 @@ func (s *crashReporter) begin() {
 	s.demo.line("  build   at_most_once  background  a real command; its supervisor survives the kills")
 	s.demo.line("  label   idempotent    foreground  can run again with the same key")
 	s.demo.line("  charge  at_most_once  foreground  writes to an external ledger; must never run twice")
+	if s.demo.Pages == nil {
+		s.demo.line("  the same in your browser: perdure demo crash --ui")
+	}
 }
 
 // Up prints that the program works again.
 func (s *crashReporter) Up(pid int, took time.Duration) {
 	if s.dead.IsZero() {
+		if s.demo.Pages != nil {
+			s.invite()
+			s.begin()
+		}
 		s.demo.line("  process %d is running; it will be killed %s", pid, times(s.demo.Kills))
 		return
 	}
 	s.demo.line("✓ %s restarted as %d, working again after %d ms", clock(), pid, took.Milliseconds())
+}
+
+// invite waits for a browser before the first kill. Without one, the story begins, too.
+func (s *crashReporter) invite() {
+	if err := s.demo.invite(s.live); err != nil && s.live.Err() == nil {
+		fmt.Fprintln(s.demo.Stderr, err)
+	}
 }
 
 // Down prints that the program was killed, and what was unfinished.

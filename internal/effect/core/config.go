@@ -82,10 +82,25 @@ type Scheduler interface {
 	StartQueued()
 	// ReportActivity says that the turn of a session shows activity: text, progress, output.
 	ReportActivity(id perdure.SessionID)
+	// ReportTakeOver says that this worker took over a call or task of a dead one. It is called after
+	// the commit, and may be called twice for the same one.
+	ReportTakeOver(done TakenOver)
 	// CreateSchedule creates a schedule for a call of a model, and its monitor if the call asks for
 	// one, in one commit. Called again for the same call, it creates nothing.
 	CreateSchedule(ctx context.Context, s perdure.Schedule, by *ScheduleCall) (perdure.Schedule, error)
 	EngineState
+}
+
+// TakenOver is a call or task of a dead worker that this worker took over.
+type TakenOver struct {
+	Session perdure.SessionID
+	Task    perdure.TaskID   // empty: it is a call
+	Call    perdure.CallID   // empty: it is a task
+	Dead    perdure.WorkerID // the worker that had it
+	Class   perdure.EffectClass
+	How     perdure.TakeOver
+	// LastSign is when the record last showed that its worker was alive; zero: it does not say.
+	LastSign time.Time
 }
 
 // EngineState is what the engine knows of its own process.

@@ -57,6 +57,7 @@ type alwaysRunning struct{}
 func (alwaysRunning) Wake(perdure.SessionID)           {}
 func (alwaysRunning) StartQueued()                     {}
 func (alwaysRunning) ReportActivity(perdure.SessionID) {}
+func (alwaysRunning) ReportTakeOver(core.TakenOver)    {}
 func (alwaysRunning) Running() bool                    { return true }
 func (alwaysRunning) Stopping() bool                   { return false }
 func (alwaysRunning) LeaseHeld() bool                  { return true }

@@ -71,6 +71,8 @@ func (cs *Calls) recordTakeOver(ctx context.Context, run Request, row perdure.Ca
 		return fmt.Errorf("take over call %s: %w", row.Key, err)
 	}
 	cs.unstarted.Delete(row.Token)
+	cs.core.ReportTakeOver(core.TakenOver{Session: run.Session.ID, Call: row.Key.Call, Dead: old.Worker,
+		Class: row.Class, How: how})
 	return cs.continueCall(ctx, run, row, t, how)
 }
 

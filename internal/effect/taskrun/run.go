@@ -21,7 +21,7 @@ type Start int
 
 const (
 	FreshTask      Start = iota // RunBackground
-	adoptedTask                 // Survivor.Adopt
+	adoptedTask                 // Adoptable.Adopt
 	reattachedTask              // Reattacher.Reattach
 	reconciledTask              // Reconciler.Reconcile, then RunBackground if the effect did not happen
 )

@@ -64,7 +64,11 @@ func (ts *Tasks) TakeOver(ctx context.Context) (int, error) {
 // takeOverTask judges what becomes of one task, and does it.
 func (ts *Tasks) takeOverTask(ctx context.Context, task perdure.Task) error {
 	if task.Links.ChildSession != "" {
-		return ts.subagents.Adopt(ctx, task)
+		err := ts.subagents.Adopt(ctx, task)
+		if err == nil {
+			ts.reportTakeOver(task, perdure.TakeOverReattach)
+		}
+		return err
 	}
 	c, err := ts.readLeftTask(ctx, task)
 	if err != nil {
@@ -118,8 +122,13 @@ func (ts *Tasks) resumeTask(ctx context.Context, c Claimed, how perdure.TakeOver
 	if refused == "" && how == perdure.TakeOverRunAgain && c.Task.Kind == perdure.KindExternalAgent {
 		refused = remoteUnknown
 	}
+	left := c.Task
 	if runs && refused == "" && how != perdure.TakeOverAdopt && ts.noFreeSlot(c.Task, c.Owner.Agent) {
-		return ts.queueTask(ctx, c, how)
+		err := ts.queueTask(ctx, c, how)
+		if err == nil {
+			ts.reportTakeOver(left, how)
+		}
+		return err
 	}
 	again := refused == "" && (how == perdure.TakeOverRunAgain || how == perdure.TakeOverFirstRun)
 	if again {
@@ -136,16 +145,36 @@ func (ts *Tasks) resumeTask(ctx context.Context, c Claimed, how perdure.TakeOver
 		how = perdure.TakeOverStop // canceled between the look and the commit
 	}
 	if refused != "" {
+		ts.reportTakeOver(left, howRefused(left))
 		ts.Starting.Drop(c.Task.ID)
 		ts.core.Group.Go(func() {
 			ts.End(context.WithoutCancel(ctx), c.Task, c.Row,
 				ts.Judge(c, refusedTakeOver(c.Task, refused), dispatch.End{}))
 		})
 	} else {
+		ts.reportTakeOver(left, how)
 		ts.continueTask(ctx, c, how)
 	}
 	ts.core.Wake(c.Task.Session)
 	return nil
+}
+
+// reportTakeOver reports that this worker owns a task now. left is its record from before.
+func (ts *Tasks) reportTakeOver(left perdure.Task, how perdure.TakeOver) {
+	last := left.HeartbeatAt
+	if left.UpdatedAt.After(last) {
+		last = left.UpdatedAt
+	}
+	ts.core.ReportTakeOver(core.TakenOver{Session: left.Session, Task: left.ID, Dead: left.Worker,
+		Class: left.Class, How: how, LastSign: last})
+}
+
+// howRefused returns how a task is taken over that cannot be resumed.
+func howRefused(left perdure.Task) perdure.TakeOver {
+	if !left.Class.Repeatable() {
+		return perdure.TakeOverUnknown
+	}
+	return perdure.TakeOverGiveUp
 }
 
 // acquireTask acquires the task and its ledger row in one commit, with the next attempt number and

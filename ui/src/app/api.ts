@@ -1,6 +1,7 @@
 import { QueryCache, QueryClient } from "@tanstack/react-query";
 import { newClient, RequestFailed } from "../../client";
 import { EventStream } from "../event/stream";
+import { learnTime } from "./clock";
 
 // root is the address of the UI, and server that of everything, both with a trailing slash. The server
 // puts the first one into the page, so that the UI works below any path prefix.
@@ -8,6 +9,7 @@ export const root = new URL("./", document.baseURI);
 export const server = new URL("../", root);
 
 export const api = newClient({ baseUrl: server.href.replace(/\/$/, "") });
+api.use({ onResponse: ({ response }) => learnTime(response) });
 
 // refused reports whether an error says that nobody is signed in.
 export const refused = (err: unknown) => err instanceof RequestFailed && err.status === 401;

@@ -1,25 +1,32 @@
 import { useCallback, useEffect, useRef, useState, useSyncExternalStore } from "react";
-import { stream } from "./api";
+import { queries, stream } from "./api";
+import { serverNow } from "./clock";
 
 // useConnection returns how fresh the page is.
 export function useConnection() {
   return useSyncExternalStore(stream.observe, stream.connection);
 }
 
-// useNow returns the time, as often as asked for.
+// usePaused returns whether the page keeps still. What reads by itself, without the stream, stops then.
+export function usePaused(): boolean {
+  return useConnection().state === "paused";
+}
+
+// useNow returns the time of the server, as often as asked for. In a paused page it stands still.
 export function useNow(everyMs = 1000): number {
-  const [now, setNow] = useState(Date.now);
+  const [now, setNow] = useState(serverNow);
   useEffect(() => {
-    const timer = setInterval(() => setNow(Date.now()), everyMs);
+    const timer = setInterval(() => stream.connection().state !== "paused" && setNow(serverNow()), everyMs);
     return () => clearInterval(timer);
   }, [everyMs]);
   return now;
 }
 
-// useTitle names the page for the browser.
+// useTitle names the page for the browser, and for the path at the top.
 export function useTitle(title: string) {
   useEffect(() => {
     document.title = title ? `${title} · Perdure` : "Perdure";
+    queries.setQueryData(["title"], title);
   }, [title]);
 }
 

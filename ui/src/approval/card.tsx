@@ -1,77 +1,83 @@
-import { useMutation, useQuery } from "@tanstack/react-query";
-import { useState } from "react";
-import { need } from "../../client";
-import { api } from "../app/api";
-import { useNow } from "../app/hooks";
-import { Button, Failure } from "../app/pieces";
+import { useMutation } from "@tanstack/react-query";
+import { useEffect, useMemo } from "react";
+import { State } from "../app/icon";
+import { Failure } from "../app/pieces";
 import type { Approval } from "../event/types";
-import { useMay } from "../principal/principal";
-import { duration, pretty, safe } from "../text/text";
-import { LongText } from "../session/card";
-import { classWords } from "../session/look";
+import { clock, oneLine, plural } from "../text/text";
+import { visible } from "../text/exact";
+import { ExactCall } from "./call";
+import { Decide } from "./decide";
+import { useOpenApprovals } from "./live";
+import { approvalLook, classLook } from "./look";
+import { equals } from "./order";
+import { useExact } from "./read";
+import { decide, type Outcome } from "./send";
+import { asked, Why } from "./why";
+import "./approval.css";
 
-// ApprovalCard asks for a decision about one call. The list of approvals has shortened arguments, so
-// the card reads the exact ones, and sends their digest with the decision.
-export function ApprovalCard({ approval }: { approval: Approval }) {
-  const { may, why } = useMay("approve");
-  const [note, setNote] = useState("");
-  const [denying, setDenying] = useState(false);
-  const now = useNow();
-  const exact = useQuery({ queryKey: ["approval", approval.id], queryFn: ({ signal }) => need(api.GET("/v1/approvals/{id}", { signal, params: { path: { id: approval.id } } })) as Promise<Approval> });
-  const decide = useMutation({
-    mutationFn: (verdict: "approve" | "deny") =>
-      need(
-        api.POST(`/v1/approvals/{id}/${verdict}`, {
-          params: { path: { id: approval.id } },
-          body: { args_digest: exact.data?.args_digest ?? approval.args_digest, ...(verdict === "deny" && note.trim() ? { note: note.trim() } : {}) },
-        } as never),
-      ),
-  });
-  const shown = exact.data ?? approval;
-  const done = decide.isPending || decide.isSuccess;
+// ApprovalCard asks for a decision about one call. Lists have shortened arguments, so the card reads
+// the exact ones, and sends their digest with the decision. keys: single keys decide. compact: beside a
+// transcript, which says who asks.
+export function ApprovalCard({ approval, keys = false, compact = false }: { approval: Approval; keys?: boolean; compact?: boolean }) {
+  const open = useOpenApprovals();
+  const exact = useExact(approval.id);
+  const act = useMutation({ mutationFn: decide });
+  const { refetch } = exact;
+  const listed = open.some((a) => a.id === approval.id);
+  useEffect(() => {
+    if (!listed) void refetch(); // somebody may have decided
+  }, [listed, refetch]);
+  const shown = exact.data?.approval ?? approval;
+  const equal = useMemo(() => equals(shown, open), [shown, open]);
+  const first = shown.permissions[0];
   return (
-    <section className="approval" aria-label={`Approval of ${approval.tool}`} data-testid="approval">
-      <h2>
-        May <code>{safe(approval.tool)}</code> run?
-      </h2>
-      <p className="small">
-        {classWords[approval.class] ?? approval.class}
-        {approval.expires_at && ` · expires in ${duration(Date.parse(approval.expires_at) - now)}`}
+    <section className={`approval ${shown.state} ${compact ? "compact" : ""}`} aria-label={`Approval of ${shown.tool}`} data-testid="approval" data-state={shown.state}>
+      <div className="row-of between">
+        <h2>
+          {shown.state === "open" && "May "}
+          <code>{visible(oneLine(shown.tool, 120))}</code>
+          {shown.state === "open" && " run?"}
+        </h2>
+        <State look={classLook(shown.class)} />
+      </div>
+      {shown.state !== "open" && <Decided approval={shown} outcome={act.data} />}
+      {exact.error ? <Failure error={exact.error} onRetry={() => void refetch()} /> : exact.data ? <ExactCall exact={exact.data} /> : <p className="soft small">Reading the exact arguments…</p>}
+      {compact ? (
+        <details className="small">
+          <summary>
+            Why{first && `: ${asked[first.kind] ?? `${oneLine(first.kind, 40)} ${oneLine(first.target, 100)}`}`}
+          </summary>
+          <Why approval={shown} />
+        </details>
+      ) : (
+        <Why approval={shown} />
+      )}
+      {shown.state === "open" && <Decide approval={shown} ready={!!exact.data} equal={equal} keys={keys} act={act} />}
+    </section>
+  );
+}
+
+// Decided says who decided. outcome is that of the decision made on this page, which may have come
+// second.
+function Decided({ approval, outcome }: { approval: Approval; outcome?: Outcome }) {
+  const late = outcome?.late.find((a) => a.id === approval.id);
+  return (
+    <div className={`notice ${late ? "bad" : ""}`} role="status" data-testid="decided">
+      <p className="row-of">
+        <State look={approvalLook(approval.state)} />
+        <span>
+          {approval.decided_by ? `by ${oneLine(approval.decided_by, 80)}` : ""}
+          {approval.decided_at ? ` at ${clock(approval.decided_at)}` : ""}
+        </span>
       </p>
-      {shown.reason && (
-        <p className="small untrusted" dir="auto">
-          Reason given, not verified: {safe(shown.reason)}
+      {late && <p>Somebody decided before you. The first decision counts: yours changed nothing.</p>}
+      {outcome && outcome.counts > 1 && <p>Your decision counts for {plural(outcome.counts, "question")}.</p>}
+      {approval.note && (
+        <p className="untrusted" dir="auto">
+          “{visible(approval.note)}”
         </p>
       )}
-      {exact.error ? <Failure error={exact.error} onRetry={() => void exact.refetch()} /> : <LongText text={exact.data ? pretty(exact.data.args) : "Loading the exact arguments…"} label="Exact arguments" />}
-      {decide.error && <Failure error={decide.error} />}
-      {!may ? (
-        <p className="small">{why}</p>
-      ) : denying ? (
-        <form
-          className="row-of"
-          onSubmit={(e) => {
-            e.preventDefault();
-            decide.mutate("deny");
-          }}
-        >
-          <input className="field" aria-label="What the model reads instead of a result" placeholder="Why not? The model reads this (optional)" value={note} onChange={(e) => setNote(e.target.value)} autoFocus />
-          <Button type="submit" look="first" isDisabled={done}>
-            Deny
-          </Button>
-          <Button onPress={() => setDenying(false)}>Back</Button>
-        </form>
-      ) : (
-        <div className="row-of">
-          <Button look="first" isDisabled={done || !exact.data} onPress={() => decide.mutate("approve")}>
-            Approve once
-          </Button>
-          <Button isDisabled={done} onPress={() => setDenying(true)}>
-            Deny…
-          </Button>
-          <span className="soft small">A denied call returns an error to the model, and the turn continues.</span>
-        </div>
-      )}
-    </section>
+      {approval.new_args !== undefined && <p>Other arguments were approved instead.</p>}
+    </div>
   );
 }

@@ -1,35 +1,50 @@
-import { createParser } from "eventsource-parser";
+import type { FromHub } from "./hub";
+import { ownLink, sharedLink, type Link } from "./link";
 import type { Frame } from "./types";
+import type { Connection } from "./wire";
 
-// Connection says how fresh the page is. since is when the last frame or ping arrived.
-export type Connection = { state: "live" | "connecting" | "reconnecting" | "offline"; since: number; retryAt: number };
+export type { Connection } from "./wire";
 
 // Topic is one subscription. after returns the seq that a session is known up to; lists have none, and
 // begin with a snapshot.
 export type Topic = { name: string; after?: () => number; onFrame: (frame: Frame) => void };
 
-const silence = 35_000; // longer than two pings of the server
-const firstPause = 500;
-const lastPause = 8_000;
-const offlineAfter = 10_000;
+const pingEvery = 5000;
+const mostPings = 3; // without an answer, until the worker counts as dead
 
-// EventStream is the one stream of a page, with all its topics. A change of the topics opens it again:
-// a session continues after its last event, and a list sends its current state.
+// EventStream is the stream of one page. All pages of a browser share one connection through a worker,
+// since a browser opens six connections to a server at most; without workers, each page has its own.
+//
+// A paused page gets nothing: it ends its subscriptions, and continues each of them afterwards at its
+// position, so nothing is lost and nothing is kept in memory.
 export class EventStream {
-  private topics = new Map<string, Set<Topic>>();
-  private abort: AbortController | undefined;
-  private timer: ReturnType<typeof setTimeout> | undefined;
-  private heard = Date.now();
-  private pause = firstPause;
-  private watch: ReturnType<typeof setInterval> | undefined;
+  private topics = new Map<number, Topic>();
+  private first = new Set<number>(); // topics of a paused page that may get one frame
+  private link: Link;
+  private lastKey = 0;
+  private pings = 0;
   private observers = new Set<() => void>();
-  private current: Connection = { state: "connecting", since: Date.now(), retryAt: 0 };
+  private fresh: Connection = { state: "connecting", since: Date.now(), retryAt: 0 };
+  private current: Connection = this.fresh;
+  private paused = false;
+  private lock = "";
 
-  // onRefused runs when the server refuses the stream, as after a sign-out.
+  // onRefused runs when the server refuses the stream, as after a sign-out, or a topic of it.
   constructor(
     private base: string,
     private onRefused: (status: number) => void,
-  ) {}
+  ) {
+    this.link = this.newLink(true);
+    const wake = () => {
+      this.pings = 0;
+      if (document.visibilityState === "visible") this.link.send({ do: "wake" });
+    };
+    document.addEventListener("visibilitychange", wake);
+    window.addEventListener("online", wake);
+    window.addEventListener("pagehide", () => this.link.send({ do: "bye" }));
+    window.addEventListener("pageshow", (e) => e.persisted && this.relink(this.link.shared));
+    setInterval(() => this.ping(), pingEvery);
+  }
 
   connection = (): Connection => this.current;
 
@@ -40,107 +55,93 @@ export class EventStream {
 
   // follow subscribes to a topic, and returns how to end that.
   follow(topic: Topic): () => void {
-    const known = this.topics.get(topic.name);
-    if (known) known.add(topic);
-    else this.topics.set(topic.name, new Set([topic]));
-    this.open(0);
+    const key = ++this.lastKey;
+    this.topics.set(key, topic);
+    if (!this.paused) this.ask(key, topic);
+    else if (!topic.after) {
+      this.first.add(key); // a list that this page does not have yet
+      this.ask(key, topic);
+    }
     return () => {
-      const all = this.topics.get(topic.name);
-      all?.delete(topic);
-      if (all?.size === 0) this.topics.delete(topic.name);
-      this.open(0);
+      this.topics.delete(key);
+      this.first.delete(key);
+      this.link.send({ do: "unfollow", key });
     };
   }
 
-  // open opens the stream after a pause, in place of the one that is open. Several calls in a row open
-  // it once.
-  private open(pause: number) {
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => void this.run(), pause);
-    this.watch ??= this.watchSilence();
+  // retry opens the connection at once, for instance after a sign-in.
+  retry = () => this.link.send({ do: "retry" });
+
+  // pause keeps the page as it is; resume catches up.
+  pause = (on: boolean) => {
+    if (this.paused === on) return;
+    this.paused = on;
+    this.first.clear();
+    this.topics.forEach((topic, key) => (on ? this.link.send({ do: "unfollow", key }) : this.ask(key, topic)));
+    this.tell(this.fresh);
+  };
+
+  private ask(key: number, topic: Topic) {
+    this.link.send({ do: "follow", key, name: topic.name, ...(topic.after ? { after: topic.after() } : {}) });
   }
 
-  // retry opens the stream at once, for instance when the network is back.
-  retry = () => this.open(0);
-
-  private watchSilence() {
-    const wake = () => {
-      if (document.visibilityState === "visible" && (Date.now() - this.heard > 20_000 || this.current.state !== "live")) this.open(0);
-    };
-    document.addEventListener("visibilitychange", wake);
-    window.addEventListener("online", wake);
-    return setInterval(() => {
-      const quiet = Date.now() - this.heard;
-      if (this.current.state === "live" && quiet > silence) this.lost();
-      if (this.current.state === "reconnecting" && quiet > offlineAfter) this.tell("offline");
-    }, 1000);
-  }
-
-  private tell(state: Connection["state"], retryAt = this.current.retryAt) {
-    if (state === "live") this.heard = Date.now();
-    if (this.current.state === state && this.current.retryAt === retryAt) return;
-    this.current = { state, since: this.heard, retryAt };
+  private tell(fresh: Connection) {
+    this.fresh = fresh;
+    this.current = this.paused ? { ...fresh, state: "paused", since: this.current.state === "paused" ? this.current.since : Date.now() } : fresh;
     this.observers.forEach((fn) => fn());
   }
 
-  private lost() {
-    this.abort?.abort();
-    const pause = this.pause;
-    this.pause = Math.min(2 * pause, lastPause);
-    this.tell(Date.now() - this.heard > offlineAfter ? "offline" : "reconnecting", Date.now() + pause);
-    this.open(pause);
-  }
-
-  private async run() {
-    this.abort?.abort();
-    if (this.topics.size === 0) return;
-    const abort = (this.abort = new AbortController());
-    const names = [...this.topics].map(([name, all]) => {
-      const from = [...all].map((t) => t.after?.()).filter((n) => n !== undefined);
-      return from.length > 0 ? `${name}@${Math.min(...from)}` : name;
-    });
-    try {
-      const answer = await fetch(`${this.base}v1/events?topics=${encodeURIComponent(names.join(","))}`, {
-        headers: { Accept: "text/event-stream" },
-        signal: abort.signal,
-        credentials: "same-origin",
-        cache: "no-store",
-      });
-      if (answer.status === 401 || answer.status === 403 || answer.status === 404) {
-        this.onRefused(answer.status);
-        if (answer.status !== 401) this.lost();
+  private hear = (message: FromHub) => {
+    this.pings = 0;
+    switch (message.say) {
+      case "frames":
+        message.frames.forEach(({ key, frame }) => this.pass(key, frame));
         return;
-      }
-      if (!answer.ok || !answer.body) throw new Error(String(answer.status));
-      await this.read(answer.body, abort.signal);
-    } catch {
-      // the server is away, or the stream broke: both are the same to a reader
+      case "connection":
+        return this.tell(message.connection);
+      case "refused":
+        return this.onRefused(message.status);
     }
-    if (!abort.signal.aborted) this.lost();
+  };
+
+  private pass(key: number, frame: Frame) {
+    if (this.paused && !this.first.delete(key)) return; // it was on its way when the page was paused
+    if (this.paused) this.link.send({ do: "unfollow", key });
+    this.topics.get(key)?.onFrame(frame);
   }
 
-  private async read(body: ReadableStream<Uint8Array>, signal: AbortSignal) {
-    this.pause = firstPause;
-    this.tell("live", 0);
-    let ended = false;
-    const parser = createParser({
-      onEvent: (e) => {
-        if (e.event === "end" || e.event === "slow") ended = true;
-        else this.pass(e.event ?? "", e.data);
-      },
+  private newLink(shared: boolean): Link {
+    const made = shared ? sharedLink(this.base, this.hear, () => this.relink(false)) : undefined;
+    if (made) this.holdLock(made);
+    return made ?? ownLink(this.base, this.hear);
+  }
+
+  // relink connects to another hub, and follows everything again.
+  private relink(shared: boolean) {
+    this.pings = 0;
+    this.link.close();
+    this.link = this.newLink(shared);
+    if (!this.paused) this.topics.forEach((topic, key) => this.ask(key, topic));
+  }
+
+  // ping asks whether the worker is alive. A page in the background has slow timers, so only a visible
+  // one counts.
+  private ping() {
+    if (!this.link.shared || document.visibilityState !== "visible") return;
+    if (this.pings >= mostPings) return this.relink(false);
+    this.pings++;
+    this.link.send({ do: "ping" });
+  }
+
+  // holdLock holds a lock as long as the page exists, so that the worker notices its end, even a crash.
+  private holdLock(link: Link) {
+    if (!navigator.locks) return;
+    const hello = () => link.send({ do: "hello", lock: this.lock });
+    if (this.lock) return hello();
+    this.lock = `perdure page ${crypto.randomUUID()}`;
+    void navigator.locks.request(this.lock, () => {
+      hello();
+      return new Promise(() => {});
     });
-    const reader = body.pipeThrough(new TextDecoderStream() as unknown as ReadableWritablePair<string, Uint8Array>).getReader();
-    while (!ended && !signal.aborted) {
-      const { done, value } = await reader.read();
-      if (done) return;
-      this.heard = Date.now();
-      parser.feed(value);
-    }
-    await reader.cancel();
-  }
-
-  private pass(type: string, text: string) {
-    const frame = JSON.parse(text) as { topic: string; data: unknown };
-    this.topics.get(frame.topic)?.forEach((t) => t.onFrame({ topic: frame.topic, type, data: frame.data }));
   }
 }

@@ -11,7 +11,7 @@ export type Part = {
   type: string;
   text?: string;
   tool_call?: { id: string; name: string; arguments: unknown };
-  image?: { id?: string; media_type: string };
+  image?: Picture;
   image_file?: { id: string };
 };
 
@@ -35,8 +35,13 @@ export type Result = {
   error?: string;
   error_kind?: string;
   untrusted?: boolean;
-  images?: { id?: string; media_type: string }[];
+  images?: Picture[];
 };
+
+// Picture names an image that is stored with its session.
+export type Picture = { id?: string; media_type?: string };
+
+export type Usage = { input_tokens: number; output_tokens: number; cached_tokens?: number };
 
 export type Progress = { current?: number; total?: number; unit?: string; label?: string };
 

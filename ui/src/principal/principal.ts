@@ -22,16 +22,30 @@ export function useMay(scope: Scope): { may: boolean; why: string } {
   return { may: false, why: `Your token "${data.name}" does not have the scope ${scope}.` };
 }
 
+// others are the other pages of this browser, which share the cookie. They follow a sign-in and a
+// sign-out at once.
+const others = typeof BroadcastChannel === "undefined" ? undefined : new BroadcastChannel(`perdure ${root.pathname}`);
+if (others) {
+  others.onmessage = () => {
+    queries.removeQueries({ predicate: (q) => q.queryKey[0] !== "principal" && q.getObserversCount() === 0 });
+    void queries.resetQueries();
+    stream.retry();
+  };
+}
+
 // signIn gives a token, or the code of a one-time link, to the server, which answers with a cookie.
 export async function signIn(with_: { token: string } | { link: string }) {
   await session("POST", with_);
   await queries.resetQueries();
   stream.retry();
+  others?.postMessage("in");
 }
 
 // signOut ends the sign-in of this browser.
 export async function signOut() {
   await session("DELETE");
+  others?.postMessage("out");
+  stream.retry();
   queries.clear();
   await queries.invalidateQueries({ queryKey: ["principal"] });
   location.assign(root.href);

@@ -1,21 +1,26 @@
 import { Link } from "@tanstack/react-router";
-import { useState } from "react";
+import { lazy, Suspense, useState } from "react";
 import { Button as AriaButton } from "react-aria-components";
 import { useNow } from "../app/hooks";
-import { State } from "../app/icon";
+import { Icon, State } from "../app/icon";
 import { Button } from "../app/pieces";
 import type { Progress } from "../event/types";
 import { duration, oneLine, pretty, safe } from "../text/text";
+import { approvalLook } from "../approval/look";
+import { Images } from "./image";
 import { callLook, classWords } from "./look";
 import type { CallEntry } from "./transcript";
 
+const ResolveCall = lazy(async () => ({ default: (await import("./resolve")).ResolveCall }));
 const shortChars = 2000; // of a long text, until more is asked for
 const liveLines = 6;
+const mostDots = 6;
 
 // CallCard shows one call: what it does, how far it is, and, opened, its exact arguments and result.
-export function CallCard({ call }: { call: CallEntry }) {
+export function CallCard({ call, session }: { call: CallEntry; session: string }) {
   const [open, setOpen] = useState(false);
   const running = call.state === "running" || call.state === "background";
+  const child = call.task?.links?.child_session_id;
   return (
     <article className={`card ${call.state}`} data-state={call.state} aria-label={`Call of ${call.name}`}>
       <AriaButton className="button row" aria-expanded={open} onPress={() => setOpen(!open)}>
@@ -27,13 +32,25 @@ export function CallCard({ call }: { call: CallEntry }) {
             {call.class.replaceAll("_", " ")}
           </span>
         )}
-        <State look={callLook(call.state)} />
+        <span className="row-of">
+          <Executions count={call.executions} />
+          <State look={callLook(call.state)} />
+        </span>
       </AriaButton>
-      {(running || call.state === "unknown" || open) && (
+      {(running || call.state === "unknown" || child || open) && (
         <div className="body">
           {running && <Live call={call} />}
-          {call.state === "unknown" && <Unknown call={call} />}
-          {open && <Details call={call} />}
+          {call.state === "unknown" && <Unknown call={call} session={session} />}
+          {child && (
+            <p className="small">
+              Subagent:{" "}
+              <Link to="/sessions/$id" params={{ id: child }}>
+                {oneLine(call.task?.display_name || child, 80)}
+              </Link>
+              {call.task && ` · ${call.task.state.replaceAll("_", " ")}`}
+            </p>
+          )}
+          {open && <Details call={call} session={session} />}
         </div>
       )}
     </article>
@@ -75,20 +92,58 @@ export function Bar({ progress }: { progress?: Progress }) {
   );
 }
 
-function Unknown({ call }: { call: CallEntry }) {
+// Executions shows how often a call was started, if more than once.
+function Executions({ count }: { count: number }) {
+  if (count < 2) return null;
   return (
-    <p>
-      Nobody knows whether this call took effect: its worker ended between claim and outcome, and its effect must not happen twice. Check at the other service, then record what you found:{" "}
-      <code>{call.taskId ? `perdure task resolve ${call.taskId}` : `perdure call resolve SESSION/${call.id}`}</code>
-    </p>
+    <span className="dots tone-warn" title={`Started ${count} times`}>
+      {Array.from({ length: Math.min(count, mostDots) }, (_, i) => (
+        <Icon key={i} name="dot" />
+      ))}
+      <span className="visually-hidden">started {count} times</span>
+      {count > mostDots && count}
+    </span>
   );
 }
 
-function Details({ call }: { call: CallEntry }) {
+function Unknown({ call, session }: { call: CallEntry; session: string }) {
+  return (
+    <>
+      <p>
+        Nobody knows whether this call took effect: its worker ended between claim and outcome, and its effect must not happen twice. Check at the other service, then record what you found.
+      </p>
+      <p>
+        {call.taskId ? (
+          <Link to="/tasks/$id" params={{ id: call.taskId }} className="tone-bad">
+            Claimed, outcome unknown: resolve the task
+          </Link>
+        ) : (
+          <Suspense>
+            <ResolveCall call={call} session={session} />
+          </Suspense>
+        )}
+      </p>
+    </>
+  );
+}
+
+function Details({ call, session }: { call: CallEntry; session: string }) {
   return (
     <>
       <h3>Arguments</h3>
       <LongText text={pretty(call.args)} label="Arguments" />
+      {call.approval && call.approval.state !== "open" && (
+        <p className="row-of small">
+          <State look={approvalLook(call.approval.state)} />
+          <span>
+            {call.approval.decided_by && `by ${oneLine(call.approval.decided_by, 60)}`}
+            {call.approval.note && `: “${oneLine(call.approval.note, 300)}”`}
+          </span>
+          <Link to="/approvals" search={{ tab: "decided", id: call.approval.id }}>
+            The decision
+          </Link>
+        </p>
+      )}
       {call.result && (
         <>
           <h3>
@@ -96,6 +151,7 @@ function Details({ call }: { call: CallEntry }) {
           </h3>
           {call.result.error && <LongText text={safe(call.result.error)} label="Error" />}
           {call.result.result !== undefined && <LongText text={pretty(call.result.result)} label="Result" />}
+          <Images session={session} images={call.result.images ?? []} />
         </>
       )}
       <p className="soft small">

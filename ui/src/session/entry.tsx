@@ -1,34 +1,36 @@
 import { memo } from "react";
-import { safe } from "../text/text";
+import { oneLine, safe } from "../text/text";
 import { CallCard } from "./card";
+import { Images } from "./image";
+import { Markdown } from "../text/markdown";
 import type { AnswerEntry, Entry, MessageEntry, NoteEntry } from "./transcript";
 
 // EntryView shows one entry. It is drawn again only when the entry was replaced.
-export const EntryView = memo(function EntryView({ entry }: { entry: Entry }) {
+export const EntryView = memo(function EntryView({ entry, session }: { entry: Entry; session: string }) {
   switch (entry.kind) {
     case "message":
-      return <MessageView entry={entry} />;
+      return <MessageView entry={entry} session={session} />;
     case "answer":
       return <AnswerView entry={entry} />;
     case "call":
-      return <CallCard call={entry} />;
+      return <CallCard call={entry} session={session} />;
     case "note":
       return <NoteView entry={entry} />;
   }
 });
 
-function MessageView({ entry }: { entry: MessageEntry }) {
+function MessageView({ entry, session }: { entry: MessageEntry; session: string }) {
   const notification = entry.role === "notification";
   return (
     <div className={`bubble ${notification ? "notification" : "user"}`} tabIndex={notification ? 0 : undefined}>
       <p className="by">
-        <span>{notification ? "Notification of the runtime" : "User"}</span>
+        <span>{notification ? "Notification of the runtime" : entry.by && entry.by !== "user" ? `User · sent by ${oneLine(entry.by, 60)}` : "User"}</span>
         {entry.waiting && <span>· waits for the next safe point</span>}
       </p>
       <p className="untrusted" dir="auto">
         {safe(entry.text)}
       </p>
-      {entry.images > 0 && <p className="soft small">{entry.images === 1 ? "1 image" : `${entry.images} images`}</p>}
+      <Images session={session} images={entry.images} />
     </div>
   );
 }
@@ -41,10 +43,14 @@ function AnswerView({ entry }: { entry: AnswerEntry }) {
         <span>Agent</span>
         {entry.state === "interrupted" && <span>· broke off here</span>}
       </p>
-      <p className={`untrusted ${entry.state === "open" ? "caret" : ""}`} dir="auto">
-        {safe(entry.text)}
-        {entry.text === "" && <span className="soft">{entry.thinking > 0 ? `thinking, ${entry.thinking} characters` : "waiting for the model"}</span>}
-      </p>
+      {entry.state === "complete" ? (
+        <Markdown text={entry.text} />
+      ) : (
+        <p className={`untrusted ${entry.state === "open" ? "caret" : ""}`} dir="auto">
+          {safe(entry.text)}
+          {entry.text === "" && <span className="soft">{entry.thinking > 0 ? `thinking, ${entry.thinking} characters` : "waiting for the model"}</span>}
+        </p>
+      )}
     </div>
   );
 }

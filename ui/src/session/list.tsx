@@ -7,6 +7,7 @@ import { api } from "../app/api";
 import { useNow, useTitle } from "../app/hooks";
 import { State } from "../app/icon";
 import { Button, CopyLine, Failure } from "../app/pieces";
+import { useKeepScroll } from "../app/scroll";
 import { useLiveList } from "../event/list";
 import type { Session } from "../event/types";
 import { useMay } from "../principal/principal";
@@ -56,6 +57,7 @@ export function SessionList() {
   useTitle("Sessions");
   // eslint-disable-next-line react-hooks/incompatible-library
   const virtual = useVirtualizer({ count: rows.length, getScrollElement: () => box.current, estimateSize: () => 56, overscan: 10, getItemKey: (i) => rows[i]!.id });
+  useKeepScroll("sessions", box, rows.length);
   const shown = virtual.getVirtualItems();
   const last = shown.at(-1)?.index ?? 0;
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = pages;

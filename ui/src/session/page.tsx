@@ -1,21 +1,17 @@
-import { useMutation } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useMemo } from "react";
-import { need, RequestFailed } from "../../client";
-import { api, queries } from "../app/api";
-import { useConnection, useNow, useTitle } from "../app/hooks";
-import { State } from "../app/icon";
+import { RequestFailed } from "../../client";
+import { useTitle } from "../app/hooks";
 import { NotFound } from "../app/notfound";
-import { Button, Failure } from "../app/pieces";
+import { Failure } from "../app/pieces";
 import { ApprovalCard } from "../approval/card";
 import { useOpenApprovals } from "../approval/live";
 import type { Session } from "../event/types";
-import { useMay } from "../principal/principal";
 import { useOpenTasks } from "../task/live";
-import { clock, duration, oneLine, plural, safe } from "../text/text";
+import { oneLine, plural } from "../text/text";
 import { Composer } from "./composer";
-import { sessionLook } from "./look";
-import { useTranscript, type Reading } from "./reader";
+import { Header } from "./header";
+import { useTranscript } from "./reader";
 import { Scroll } from "./scroll";
 import "./session.css";
 
@@ -51,65 +47,6 @@ function SessionView({ id }: { id: string }) {
   );
 }
 
-function Header({ session, reading, busy }: { session: Session; reading: Reading; busy: boolean }) {
-  const now = useNow();
-  const c = useConnection();
-  const look = busy && session.state !== "paused" && session.needs_you === 0 ? sessionLook({ ...session, state: "active" }) : sessionLook(session);
-  return (
-    <header className="head">
-      <h1 dir="auto">{safe(session.title || "Untitled")}</h1>
-      <span data-testid="session-state">
-        <State look={look} />
-      </span>
-      <span className="soft small grow about">
-        {session.agent.name && `${oneLine(session.agent.name, 60)} · `}
-        {session.agent.model ? oneLine(session.agent.model, 60) : "default model"}
-        {reading.turn && ` · this turn ${duration(now - Date.parse(reading.turn.startedAt))}, step ${reading.turn.step}`}
-        {c.state === "offline" && ` · as of ${clock(c.since)}`}
-      </span>
-      <Actions session={session} busy={busy} />
-    </header>
-  );
-}
-
-function Actions({ session, busy }: { session: Session; busy: boolean }) {
-  const write = useMay("write");
-  const approve = useMay("approve");
-  const act = useMutation({
-    mutationFn: (verb: "interrupt" | "pause" | "resume") => need(api.POST(`/v1/sessions/{id}/${verb}`, { params: { path: { id: session.id } }, body: {} } as never)),
-    onSettled: () => queries.invalidateQueries({ queryKey: ["session", session.id] }),
-  });
-  return (
-    <span className="row-of">
-      {act.error && (
-        <span className="tone-bad small" role="alert">
-          {oneLine(act.error.message, 200)}
-        </span>
-      )}
-      {write.may && busy && (
-        <Button isDisabled={act.isPending} onPress={() => act.mutate("interrupt")}>
-          Interrupt
-        </Button>
-      )}
-      {session.state === "paused" ? (
-        approve.may ? (
-          <Button isDisabled={act.isPending} onPress={() => act.mutate("resume")}>
-            Resume
-          </Button>
-        ) : (
-          <span className="soft small">{approve.why}</span>
-        )
-      ) : (
-        write.may && (
-          <Button isDisabled={act.isPending} onPress={() => act.mutate("pause")}>
-            Pause
-          </Button>
-        )
-      )}
-    </span>
-  );
-}
-
 // Dock holds what waits for a person, and the work that outlives the turn.
 function Dock({ session }: { session: Session }) {
   const approvals = useOpenApprovals();
@@ -125,7 +62,7 @@ function Dock({ session }: { session: Session }) {
         </p>
       )}
       {asks.map((a) => (
-        <ApprovalCard key={a.id} approval={a} />
+        <ApprovalCard key={a.id} approval={a} compact />
       ))}
       {work.length > 0 && (
         <p className="row-of small">

@@ -4,7 +4,7 @@ import { need } from "../../client";
 import { api, stream } from "../app/api";
 import { useFrame } from "../app/hooks";
 import type { Event, Frame, Session } from "../event/types";
-import { Transcript, type Entry, type Turn } from "./transcript";
+import { Transcript, type Denial, type Entry, type Turn } from "./transcript";
 
 const pageSize = 200; // events of one request
 const firstPages = 2; // that a page starts with; earlier ones are read on demand
@@ -22,11 +22,14 @@ async function eventPages(id: string, after: number, to: number, signal?: AbortS
 }
 
 export type Reading = {
+  id: string;
   session: Session | undefined;
   error: unknown;
   loading: boolean;
   entries: readonly Entry[];
   turn: Turn | undefined;
+  context: number; // tokens of the last model call; 0: not known
+  denials: readonly Denial[];
   earlier: boolean; // there are events before the first entry
   readEarlier: () => Promise<void>;
 };
@@ -90,16 +93,19 @@ export function useTranscript(id: string): Reading {
 
   return useMemo(
     () => ({
+      id,
       session: session.data,
       error: session.error ?? start.error,
       loading: !first,
       entries: fold.entries.slice(),
       turn: fold.turn,
+      context: fold.context,
+      denials: fold.denials,
       earlier: (events.current[0]?.seq ?? 1) > 1,
       readEarlier,
     }),
     // version stands for what the fold and the events contain
     // eslint-disable-next-line react-hooks/exhaustive-deps
-    [session.data, session.error, start.error, first, fold, version, readEarlier],
+    [id, session.data, session.error, start.error, first, fold, version, readEarlier],
   );
 }

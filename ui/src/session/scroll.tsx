@@ -43,10 +43,14 @@ export function Scroll({ reading }: { reading: Reading }) {
     return () => sized.disconnect();
   }, [toEnd]);
 
+  const top = useRef(0);
   const onScroll = () => {
     const el = box.current!;
     const atEnd = el.scrollHeight - el.scrollTop - el.clientHeight < near;
+    const up = el.scrollTop < top.current;
+    top.current = el.scrollTop;
     if (atEnd === stick.current) return;
+    if (!atEnd && !up) return toEnd(); // the text grew, or the box shrank: the reader has not moved
     stick.current = atEnd;
     setSeen(atEnd ? 0 : entries.length);
   };
@@ -77,7 +81,7 @@ export function Scroll({ reading }: { reading: Reading }) {
         <ol style={{ height: total, position: "relative" }}>
           {virtual.getVirtualItems().map((item) => (
             <li key={item.key} ref={virtual.measureElement} data-index={item.index} className="entry" style={{ transform: `translateY(${item.start}px)` }}>
-              <EntryView entry={entries[item.index]!} />
+              <EntryView entry={entries[item.index]!} session={reading.id} />
             </li>
           ))}
         </ol>

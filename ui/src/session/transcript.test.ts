@@ -66,5 +66,36 @@ test("clocks that disagree make no negative duration", () => {
   const t = fresh();
   t.add({ ...event("turn.started", { turn_id: "x" }), at: "2026-01-01T01:00:00Z" });
   t.add(event("turn.completed", { stop_reason: "end" }));
-  expect(t.entries[0]).toMatchObject({ text: "Turn completed · 0.0 s" });
+  expect(t.entries[0]).toMatchObject({ text: "Turn completed · 0.0 s · turn 1" });
+});
+
+test("a turn ends with its number, time, calls and tokens; the number is left out where earlier turns were not read", () => {
+  const end = { stop_reason: "end", tool_call_count: 2, usage: { input_tokens: 1200, output_tokens: 34 } };
+  const t = fresh();
+  t.add(event("turn.started", { turn_id: "x" }));
+  t.add(event("turn.completed", end));
+  expect(t.entries[0]).toMatchObject({ text: "Turn completed · 0.0 s · 2 calls · 1,234 tokens · turn 1" });
+  seq = 500;
+  const late = new Transcript();
+  late.add(event("turn.started", { turn_id: "y" }));
+  late.add(event("turn.completed", end));
+  expect(late.entries[0]).toMatchObject({ text: "Turn completed · 0.0 s · 2 calls · 1,234 tokens" });
+});
+
+test("a turn that continues after a provider error says so once", () => {
+  const t = fresh();
+  t.add(event("turn.started", { turn_id: "x" }));
+  t.add(event("reason.completed", { success: false, retryable: true, error: "overloaded" }));
+  t.add(event("reason.completed", { success: true }));
+  t.add(event("reason.completed", { success: true }));
+  expect(t.entries.map((e) => (e.kind === "note" ? e.text : ""))).toEqual(["The model call failed and is made again", "Resumed after a provider error"]);
+});
+
+test("the context is that of the last model call of the turn; a denied request is noted", () => {
+  const t = fresh();
+  t.add(event("llm.generation", { usage: { input_tokens: 100, output_tokens: 5 } }));
+  t.add(event("llm.generation", { usage: { input_tokens: 9, output_tokens: 1 }, tool: "web_fetch" }));
+  expect(t.context).toBe(105);
+  t.add(event("egress.denied", { host: "evil.example", rule: "blocked", why: "not on the list" }));
+  expect(t.denials).toMatchObject([{ host: "evil.example", rule: "blocked" }]);
 });

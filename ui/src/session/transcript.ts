@@ -1,10 +1,10 @@
-import type { Approval, Event, Message, Part, Planned, Progress, Result, Task } from "../event/types";
-import { safe } from "../text/text";
+import type { Approval, Event, Message, Part, Picture, Planned, Progress, Result, Task, Usage } from "../event/types";
+import { oneLine, plural, safe } from "../text/text";
 
 // Entry is one row of a transcript. An entry that changes is replaced by a new object.
 export type Entry = MessageEntry | AnswerEntry | CallEntry | NoteEntry;
 
-export type MessageEntry = { kind: "message"; id: string; text: string; images: number; role: string; waiting: boolean; at: string };
+export type MessageEntry = { kind: "message"; id: string; text: string; images: Picture[]; role: string; by: string; waiting: boolean; at: string };
 export type AnswerEntry = {
   kind: "answer";
   id: string;
@@ -41,6 +41,9 @@ export type NoteEntry = { kind: "note"; id: string; tone: "plain" | "bad" | "goo
 // Live is the state of the turn that runs.
 export type Turn = { id: string; startedAt: string; step: number };
 
+// Denial is a request of a tool that was not let out.
+export type Denial = { seq: number; at: string; host: string; rule: string; why: string };
+
 const outputChars = 4000; // of live output, of which a card shows the end
 
 type Delta = { message_id: string; offset: number; delta: string };
@@ -52,8 +55,12 @@ export class Transcript {
   entries: Entry[] = [];
   turn: Turn | undefined;
   paused = false;
+  context = 0; // tokens of the last model call: what the model saw, and what it wrote
+  denials: Denial[] = [];
+  turns = 0; // that were folded, the running one included
   lastSeq = 0;
   firstSeq = 0;
+  private failed = false; // the last model call
   private index = new Map<string, number>();
   private bytes = new Map<string, number>(); // UTF-8 length of the text of open answers
 
@@ -72,7 +79,8 @@ export class Transcript {
     this.entries = [];
     this.index.clear();
     this.turn = undefined;
-    this.lastSeq = this.firstSeq = 0;
+    this.denials = [];
+    this.turns = this.lastSeq = this.firstSeq = 0;
     events.forEach((e) => this.add(e));
     open.forEach((x) => this.put({ ...(this.get(x.id) ?? x), ...x }));
   }
@@ -161,6 +169,7 @@ export class Transcript {
         return this.received(e, d.message as Message);
       case "turn.started":
         this.turn = { id: String(d.turn_id), startedAt: e.at, step: 0 };
+        this.turns++;
         return;
       case "turn.completed":
       case "turn.failed":
@@ -172,8 +181,15 @@ export class Transcript {
         for (const id of (d.inputs as string[] | undefined) ?? []) this.change<MessageEntry>(id, { waiting: false });
         return;
       case "reason.completed":
-        if (!d.success && d.retryable) this.note(e, "The model call failed and is made again", String(d.error ?? d.code ?? ""));
+        return this.reasoned(e, d);
+      case "llm.generation": {
+        const usage = d.usage as Usage | undefined;
+        if (usage && !d.tool && !d.error) this.context = usage.input_tokens + usage.output_tokens;
         return;
+      }
+      case "egress.denied":
+        this.denials = [...this.denials, { seq: e.seq, at: e.at, host: String(d.host ?? ""), rule: String(d.rule ?? ""), why: String(d.why ?? "") }];
+        return this.note(e, `A request to ${oneLine(String(d.host ?? ""), 100)} was denied`, String(d.why ?? d.rule ?? ""), "bad");
       case "reason.recovered":
         if (d.mode === "restart") this.bytes.delete(String(d.message_id));
         return this.note(e, "Resumed after the answer broke off", d.mode === "continue" ? "The model continued from the text it had written." : "");
@@ -206,11 +222,22 @@ export class Transcript {
     this.applyCall(e, d);
   }
 
+  // reasoned notes that a model call failed, and that the turn continued after it.
+  private reasoned(e: Event, d: Data) {
+    if (!d.success) {
+      if (!d.retryable) return;
+      this.failed = true;
+      return this.note(e, "The model call failed and is made again", String(d.error ?? d.code ?? ""));
+    }
+    if (this.failed) this.note(e, "Resumed after a provider error");
+    this.failed = false;
+  }
+
   private received(e: Event, m: Message) {
     const parts = m.parts ?? [];
     this.put({
       kind: "message", id: m.id || `message ${e.seq}`, role: m.role || "user", text: textOf(parts),
-      images: parts.filter((p) => p.type.startsWith("image")).length, waiting: true, at: e.at,
+      images: picturesOf(parts), by: e.actor ?? "", waiting: true, at: e.at,
     });
   }
 
@@ -228,13 +255,22 @@ export class Transcript {
   private turnEnded(e: Event, d: Data) {
     const ms = this.turn ? Date.parse(e.at) - Date.parse(this.turn.startedAt) : Number(d.duration_ms ?? 0);
     this.turn = undefined;
+    this.failed = false;
     for (const entry of this.entries) {
       if (entry.kind === "answer" && entry.state === "open") this.put({ ...entry, state: "interrupted" });
     }
     const id = `turn ${e.seq}`;
     const span = Math.max(0, ms);
-    const put = (text: string, detail: string, tone: NoteEntry["tone"]) =>
-      this.put({ kind: "note", id, text: `${text} · ${(span / 1000).toFixed(span < 10000 ? 1 : 0)} s`, detail: safe(detail), tone, at: e.at });
+    const usage = d.usage as Usage | undefined;
+    const tokens = usage ? usage.input_tokens + usage.output_tokens : 0;
+    const calls = Number(d.tool_call_count ?? 0);
+    const put = (text: string, detail: string, tone: NoteEntry["tone"]) => {
+      const words = [text, `${(span / 1000).toFixed(span < 10000 ? 1 : 0)} s`];
+      if (calls > 0) words.push(plural(calls, "call"));
+      if (tokens > 0) words.push(plural(tokens, "token").replace(String(tokens), tokens.toLocaleString("en")));
+      if (this.firstSeq === 1) words.push(`turn ${this.turns}`); // else earlier ones may not have been read
+      this.put({ kind: "note", id, text: words.join(" · "), detail: safe(detail), tone, at: e.at });
+    };
     switch (e.type) {
       case "turn.completed":
         return put(d.stop_reason === "max_iterations" ? "Turn ended at its limit of steps" : "Turn completed", "", "plain");
@@ -322,6 +358,11 @@ export class Transcript {
       ...(task.progress ? { progress: task.progress as Progress } : {}),
     });
   }
+}
+
+// picturesOf returns the images of a message.
+function picturesOf(parts: Part[]): Picture[] {
+  return parts.filter((p) => p.type.startsWith("image")).map((p) => ({ id: p.image?.id ?? p.image_file?.id, media_type: p.image?.media_type }));
 }
 
 // textOf joins the texts of a message.

@@ -1,60 +1,40 @@
-import { useInfiniteQuery } from "@tanstack/react-query";
-import { Link, getRouteApi } from "@tanstack/react-router";
-import { useVirtualizer } from "@tanstack/react-virtual";
-import { useMemo, useRef } from "react";
-import { need } from "../../client";
-import { api } from "../app/api";
-import { useNow, useTitle } from "../app/hooks";
+import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
+import { useCallback, useEffect, useMemo, useState } from "react";
 import { State } from "../app/icon";
-import { Button, Failure } from "../app/pieces";
+import { Button, CopyLine, Failure } from "../app/pieces";
+import { useTitle } from "../app/hooks";
 import { useOpenApprovals } from "../approval/live";
-import type { Task } from "../event/types";
-import { age, oneLine } from "../text/text";
-import { useOpenTasks } from "./live";
-import { taskLook } from "./look";
+import { Ribbon } from "../recovery/ribbon";
+import { oneLine } from "../text/text";
+import { BulkBar } from "./bulk";
+import { CancelMatching } from "./cancelall";
+import { parseFilter, tabs, tabWords, type Tab } from "./filter";
+import { tabCounts, useOverview, useTaskRows } from "./rows";
+import { TaskRows } from "./tasklist";
 import "../session/session.css";
+import "../session/new.css";
 import "./task.css";
 
 const route = getRouteApi("/tasks");
 
-const tabs = ["needs-you", "working", "done", "failed"] as const;
-type Tab = (typeof tabs)[number];
-const words: Record<Tab, string> = { "needs-you": "Needs you", working: "Working", done: "Done", failed: "Failed or unknown" };
-
-// useEnded reads tasks in one final state. Only the tabs that show them ask for them.
-function useEnded(state: "succeeded" | "failed" | "canceled", enabled: boolean) {
-  return useInfiniteQuery({
-    queryKey: ["tasks", state],
-    enabled,
-    queryFn: ({ pageParam, signal }) => need(api.GET("/v1/tasks", { signal, params: { query: { state, limit: 200, ...(pageParam ? { cursor: pageParam } : {}) } } })),
-    initialPageParam: "",
-    getNextPageParam: (last) => last.next || undefined,
-  });
-}
-
+// TaskList shows the tasks of all sessions, by what a person has to do about them.
 export function TaskList() {
   const search = route.useSearch();
-  const open = useOpenTasks();
   const approvals = useOpenApprovals();
-  const groups = useMemo(
-    () => ({
-      "needs-you": open.filter((t) => t.state === "awaiting_input"),
-      working: open.filter((t) => t.state === "running" || t.state === "queued"),
-      failed: open.filter((t) => t.state === "unknown"),
-    }),
-    [open],
-  );
-  const needs = groups["needs-you"].length + approvals.length;
-  const tab: Tab = tabs.find((t) => t === search.tab) ?? (needs > 0 ? "needs-you" : "working");
-  const done = useEnded("succeeded", tab === "done");
-  const failed = useEnded("failed", tab === "failed");
-  const read = tab === "done" ? done : tab === "failed" ? failed : undefined;
-  const rows = useMemo(() => {
-    const ended = (read?.data?.pages.flatMap((p) => p.items as Task[]) ?? []).toReversed();
-    return tab === "done" ? ended : tab === "failed" ? [...groups.failed, ...ended] : groups[tab];
-  }, [tab, groups, read?.data]);
-  const counts: Partial<Record<Tab, number>> = { "needs-you": needs, working: groups.working.length };
-  useTitle(`Tasks, ${words[tab].toLowerCase()}`);
+  const overview = useOverview();
+  const counts = tabCounts(overview, approvals.length);
+  const tab: Tab = tabs.find((t) => t === search.tab) ?? ((counts["needs-you"] ?? approvals.length) > 0 ? "needs-you" : "working");
+  const text = search.q ?? "";
+  const filter = useMemo(() => parseFilter(text), [text]);
+  const { pages, rows, readAt } = useTaskRows(tab, filter, counts[tab]);
+  const [picked, setPicked] = useState<ReadonlySet<string>>(none);
+  useEffect(() => setPicked(none), [tab, text]);
+  useTitle(`Tasks, ${tabWords[tab].toLowerCase()}`);
+  const asks = tab === "needs-you" && filter.words.length === 0 ? approvals : [];
+  const chosen = useMemo(() => rows.filter((t) => picked.has(t.id)), [rows, picked]);
+  const loadMore = useCallback(() => {
+    if (pages.hasNextPage && !pages.isFetchingNextPage) void pages.fetchNextPage();
+  }, [pages]);
 
   return (
     <>
@@ -62,67 +42,89 @@ export function TaskList() {
         <h1>Tasks</h1>
         <nav className="chips grow" aria-label="Groups of tasks">
           {tabs.map((t) => (
-            <Link key={t} to="/tasks" search={{ tab: t }} activeOptions={{ exact: true }} aria-current={t === tab ? "page" : undefined}>
-              {words[t]}
-              {counts[t] !== undefined ? ` ${counts[t]}` : ""}
+            <Link key={t} to="/tasks" search={{ tab: t, ...(text ? { q: text } : {}) }} activeOptions={{ exact: true }} aria-current={t === tab ? "page" : undefined} data-testid={`tab-${t}`}>
+              {tabWords[t]} <span className="count">{counts[t] ?? ""}</span>
             </Link>
           ))}
         </nav>
-        {read?.hasNextPage && (
-          <Button isDisabled={read.isFetchingNextPage} onPress={() => void read.fetchNextPage()}>
-            Read newer ones
-          </Button>
-        )}
       </div>
-      {read?.error ? (
-        <div className="center">
-          <Failure error={read.error} onRetry={() => void read.refetch()} />
-        </div>
-      ) : rows.length === 0 && !(tab === "needs-you" && approvals.length > 0) ? (
-        <p className="center soft">{read?.isPending ? "Loading…" : tab === "needs-you" ? "Nothing needs you." : "No task is in this group."}</p>
-      ) : (
-        <Rows rows={rows} asks={tab === "needs-you" ? approvals.map((a) => ({ id: a.id, session: a.session_id, tool: a.tool })) : []} />
-      )}
-    </>
-  );
-}
-
-function Rows({ rows, asks }: { rows: Task[]; asks: { id: string; session: string; tool: string }[] }) {
-  const box = useRef<HTMLDivElement>(null);
-  const now = useNow(2000);
-  // eslint-disable-next-line react-hooks/incompatible-library
-  const virtual = useVirtualizer({ count: rows.length, getScrollElement: () => box.current, estimateSize: () => 56, overscan: 10, getItemKey: (i) => rows[i]!.id });
-  return (
-    <div className="scroll sessions" ref={box} tabIndex={0} role="region" aria-label="List of tasks">
+      <Ribbon />
+      <div className="toolbar" role="toolbar" aria-label="Filter and actions">
+        <FilterField text={text} tab={tab} />
+        {chosen.length > 0 ? <BulkBar tasks={chosen} onDone={() => setPicked(none)} /> : (tab === "working" || tab === "needs-you") && rows.length > 0 && <CancelMatching tab={tab} filter={filter} />}
+      </div>
+      {filter.faults.map((f) => (
+        <p key={f} className="fault small" role="alert">
+          {f}
+        </p>
+      ))}
       {asks.length > 0 && (
-        <ul className="asks">
+        <ul className="asks" aria-label="Calls that need approval">
           {asks.map((a) => (
             <li key={a.id}>
-              <Link to="/sessions/$id" params={{ id: a.session }} className="ask">
+              <Link to="/sessions/$id" params={{ id: a.session_id }} className="ask">
                 <State look={{ icon: "hand", word: "Needs approval", tone: "warn" }} /> <span>{oneLine(a.tool, 60)}</span>
               </Link>
             </li>
           ))}
         </ul>
       )}
-      <ul style={{ height: virtual.getTotalSize(), position: "relative" }}>
-        {virtual.getVirtualItems().map((item) => {
-          const t = rows[item.index]!;
-          return (
-            <li key={item.key} aria-setsize={rows.length} aria-posinset={item.index + 1}>
-              <Link to="/tasks/$id" params={{ id: t.id }} className="line" style={{ transform: `translateY(${item.start}px)` }}>
-                <State look={taskLook(t.state)} />
-                <span className="title" dir="auto">
-                  {oneLine(t.display_name || t.tool, 120)}
-                  <small>{oneLine(t.summary || t.state_detail || t.tail?.trimEnd().split("\n").at(-1) || t.tool, 160)}</small>
-                </span>
-                <span className="tasks">{t.attempt > 1 && <span className="pill">attempt {t.attempt}</span>}</span>
-                <span className="soft small age">{age(t.finished_at || t.started_at || t.created_at, now)}</span>
-              </Link>
-            </li>
-          );
-        })}
-      </ul>
+      {pages.error && rows.length === 0 ? (
+        <div className="center">
+          <Failure error={pages.error} onRetry={() => void pages.refetch()} />
+        </div>
+      ) : rows.length === 0 ? (
+        asks.length === 0 && <Empty tab={tab} loading={pages.isPending} filtered={text !== ""} />
+      ) : (
+        <TaskRows key={tab} rows={rows} readAt={readAt} beatMs={overview?.heartbeat_interval_ms ?? 0} picked={picked} onPick={setPicked} more={pages.hasNextPage} onEnd={loadMore} />
+      )}
+    </>
+  );
+}
+
+const none: ReadonlySet<string> = new Set();
+
+// FilterField changes the filter in the address while a person types, without a new history entry.
+function FilterField({ text, tab }: { text: string; tab: Tab }) {
+  const navigate = useNavigate();
+  const [typed, setTyped] = useState(text);
+  useEffect(() => setTyped(text), [text]);
+  const set = (q: string) => {
+    setTyped(q);
+    void navigate({ to: "/tasks", search: { tab, ...(q.trim() ? { q } : {}) }, replace: true });
+  };
+  return (
+    <span className="filter">
+      <input className="field" type="search" aria-label="Filter" placeholder="Filter: tool:bash older:10m, or words" value={typed} onChange={(e) => set(e.target.value)} spellCheck={false} autoComplete="off" />
+      {text && (
+        <Button look="bare" onPress={() => set("")}>
+          Clear
+        </Button>
+      )}
+    </span>
+  );
+}
+
+const empties: Record<Tab, string> = {
+  "needs-you": "Nothing needs you.",
+  working: "Nothing is running.",
+  scheduled: "No agent watches anything on a schedule.",
+  done: "No task has ended yet.",
+  failed: "No task has failed, and no outcome is unknown.",
+};
+
+function Empty({ tab, loading, filtered }: { tab: Tab; loading: boolean; filtered: boolean }) {
+  if (loading) {
+    return (
+      <p className="center soft" role="status">
+        Loading…
+      </p>
+    );
+  }
+  return (
+    <div className="center">
+      <p className="soft">{filtered ? "No task in this group passes the filter." : empties[tab]}</p>
+      {!filtered && tab === "working" && <CopyLine text="perdure ps" />}
     </div>
   );
 }

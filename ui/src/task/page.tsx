@@ -1,41 +1,85 @@
-import { useMutation, useQuery } from "@tanstack/react-query";
-import { getRouteApi, Link } from "@tanstack/react-router";
-import { useEffect } from "react";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
+import { useEffect, useMemo } from "react";
+import { Tab, TabList, TabPanel, Tabs } from "react-aria-components";
 import { need, RequestFailed } from "../../client";
-import { api, queries } from "../app/api";
-import { useNow, useTitle } from "../app/hooks";
+import { api } from "../app/api";
+import { useConnection, useNow, useTitle } from "../app/hooks";
 import { State } from "../app/icon";
 import { NotFound } from "../app/notfound";
-import { Button, CopyLine, Failure } from "../app/pieces";
-import type { Task } from "../event/types";
-import { useMay } from "../principal/principal";
-import { Bar, LongText } from "../session/card";
+import { Failure } from "../app/pieces";
+import { serverNow } from "../app/clock";
+import type { Event, Task } from "../event/types";
+import { Ribbon } from "../recovery/ribbon";
 import { classWords } from "../session/look";
-import { age, duration, oneLine, pretty, safe } from "../text/text";
+import { age, clock, oneLine, safe } from "../text/text";
+import { Actions, CancelState } from "./actions";
+import { Answer } from "./answer";
+import { heartbeat } from "./heartbeat";
+import { LifeLine } from "./lifeview";
 import { useOpenTasks } from "./live";
 import { TaskLog } from "./log";
 import { ended, taskLook } from "./look";
+import { AttemptsPart, ChildrenPart, EventsPart, ResultPart } from "./parts";
+import { fraction, progressWords } from "./rate";
+import { Resolve } from "./resolve";
+import { useOverview } from "./rows";
+import "../session/new.css";
 import "./task.css";
 
 const route = getRouteApi("/tasks/$id");
 
+const parts = { log: "Log", result: "Arguments and result", attempts: "Attempts", events: "Events", children: "Children" } as const;
+type Part = keyof typeof parts;
+
+type Read = { task: Task; readAt: number };
+
 export function TaskPage() {
   const { id } = route.useParams();
   const open = useOpenTasks().find((t) => t.id === id);
-  const read = useQuery({ queryKey: ["task", id], queryFn: ({ signal }) => need(api.GET("/v1/tasks/{id}", { signal, params: { path: { id } } })) as Promise<Task> });
+  const read = useQuery({
+    queryKey: ["task", id],
+    queryFn: ({ signal }) => need(api.GET("/v1/tasks/{id}", { signal, params: { path: { id } } })) as Promise<Task>,
+    refetchInterval: (q) => (q.state.data && !ended(q.state.data.state) ? 2000 : false),
+  });
   const { refetch } = read;
   useEffect(() => {
     void refetch();
   }, [open, refetch]);
-  useTitle(read.data ? oneLine(read.data.display_name || read.data.tool, 60) : "Task");
+  const task = read.data;
+  useTitle(task ? oneLine(task.display_name || task.tool, 60) : "Task");
+  const seen = useMemo(() => (task ? { task, readAt: serverNow() } : undefined), [task]);
   if (read.error instanceof RequestFailed && (read.error.status === 404 || read.error.status === 400)) return <NotFound what="task" id={id} />;
-  if (!read.data) return <div className="center">{read.error ? <Failure error={read.error} onRetry={() => void refetch()} /> : <p role="status">Loading…</p>}</div>;
-  return <TaskView task={read.data} />;
+  if (!seen) return <div className="center">{read.error ? <Failure error={read.error} onRetry={() => void refetch()} /> : <p role="status">Loading…</p>}</div>;
+  return <TaskView key={id} read={seen} />;
 }
 
-function TaskView({ task }: { task: Task }) {
+// useEvents reads what the journal has of a task, and again when its record changes.
+function useEvents(task: Task) {
+  const read = useInfiniteQuery({
+    queryKey: ["task-events", task.id],
+    queryFn: ({ pageParam, signal }) =>
+      need(api.GET("/v1/sessions/{id}/events", { signal, params: { path: { id: task.session_id }, query: { of: task.id, limit: 200, after: String(pageParam) } }, headers: { Accept: "application/json" } })) as unknown as Promise<{ items: Event[]; last_seq: number; read_to: number }>,
+    initialPageParam: 0,
+    getNextPageParam: (last) => (last.read_to < last.last_seq ? last.read_to : undefined),
+  });
+  const { refetch } = read;
+  const version = `${task.state} ${task.attempt} ${task.cancel_requested_at ?? ""} ${task.delivered}`;
+  useEffect(() => {
+    void refetch();
+  }, [version, refetch]);
+  const events = useMemo(() => read.data?.pages.flatMap((p) => p.items) ?? [], [read.data]);
+  return { read, events };
+}
+
+function TaskView({ read: { task, readAt } }: { read: Read }) {
+  const search = route.useSearch();
+  const navigate = useNavigate();
   const now = useNow();
-  const live = !ended(task.state);
+  const c = useConnection();
+  const { read, events } = useEvents(task);
+  const part: Part = search.tab && search.tab in parts ? (search.tab as Part) : "log";
+  const to = (tab: string) => void navigate({ to: "/tasks/$id", params: { id: task.id }, search: tab === "log" ? {} : { tab }, replace: true });
   return (
     <>
       <header className="head">
@@ -44,106 +88,74 @@ function TaskView({ task }: { task: Task }) {
           <State look={taskLook(task.state)} />
         </span>
         <span className="grow" />
-        {live && <Cancel task={task} />}
+        {c.state === "offline" && <span className="small tone-warn">as of {clock(c.since)}</span>}
+        <Actions task={task} />
       </header>
-      <div className="scroll">
-        <div className="detail">
-          {task.state === "unknown" && (
-            <div className="notice">
-              <p>
-                Nobody knows whether the effect of this task happened: its worker ended between claim and outcome, and the effect must not happen twice. Check at the other service, then record what
-                you found:
-              </p>
-              <CopyLine text={`perdure task resolve ${task.id}`} />
-            </div>
-          )}
+      <Ribbon />
+      <div className="scroll taskpage">
+        <div className="about">
+          <LifeLine task={task} events={events} now={now} />
+          {task.state === "unknown" && <Resolve task={task} />}
+          {task.state === "awaiting_input" && task.input_request && <Answer key={task.input_request.id} task={task} />}
+          <CancelState task={task} events={events} now={now} />
           {task.error && (
             <div className="notice bad">
               <p className="untrusted">{safe(task.error.message)}</p>
             </div>
           )}
-          <Bar progress={task.progress} />
-          {task.input_request && (
-            <div className="notice">
-              <p className="untrusted" dir="auto">
-                {safe(task.input_request.prompt)}
-              </p>
-              <CopyLine text={`perdure task input ${task.id} "ANSWER"`} />
-            </div>
-          )}
-          <dl className="facts">
-            <dt>Session</dt>
-            <dd>
-              <Link to="/sessions/$id" params={{ id: task.session_id }}>
-                {task.session_id}
-              </Link>
-            </dd>
-            <dt>Tool</dt>
-            <dd>
-              {oneLine(task.tool, 80)} · {classWords[task.effect_class] ?? task.effect_class}
-            </dd>
-            <dt>Created</dt>
-            <dd>{age(task.created_at, now)}</dd>
-            {task.started_at && (
-              <>
-                <dt>{live ? "Runs for" : "Ran for"}</dt>
-                <dd>{duration((task.finished_at ? Date.parse(task.finished_at) : now) - Date.parse(task.started_at))}</dd>
-              </>
-            )}
-            <dt>Attempt</dt>
-            <dd>
-              {task.attempt}
-              {task.executions > 1 && `, started ${task.executions} times`}
-            </dd>
-            {task.state_detail && (
-              <>
-                <dt>Status</dt>
-                <dd>{oneLine(task.state_detail, 300)}</dd>
-              </>
-            )}
-          </dl>
-          <TaskLog id={task.id} live={live} />
-          {task.result && (
-            <section>
-              <h2>Result</h2>
-              <LongText text={safe(task.result)} label="Result" />
-            </section>
-          )}
-          <section>
-            <h2>Arguments</h2>
-            <LongText text={pretty(task.spec?.arguments)} label="Arguments" />
-          </section>
+          <Facts task={task} readAt={readAt} now={now} />
         </div>
+        <Tabs className="parts" selectedKey={part} onSelectionChange={(key) => to(String(key))}>
+          <TabList aria-label="Parts of the task" className="tablist">
+            {Object.entries(parts).map(([key, word]) => (
+              <Tab key={key} id={key} className="tab">
+                {word}
+              </Tab>
+            ))}
+          </TabList>
+          <TabPanel id="log" className="panel logpanel">
+            <TaskLog task={task} />
+          </TabPanel>
+          <TabPanel id="result" className="panel">
+            <ResultPart task={task} />
+          </TabPanel>
+          <TabPanel id="attempts" className="panel">
+            <AttemptsPart task={task} events={events} />
+          </TabPanel>
+          <TabPanel id="events" className="panel">
+            <EventsPart events={events} seq={search.seq} more={read.hasNextPage} error={read.error} onMore={() => void read.fetchNextPage()} />
+          </TabPanel>
+          <TabPanel id="children" className="panel">
+            <ChildrenPart task={task} now={now} />
+          </TabPanel>
+        </Tabs>
       </div>
     </>
   );
 }
 
-// Cancel asks for the end of a task, and says how far that got.
-function Cancel({ task }: { task: Task }) {
-  const { may, why } = useMay("write");
-  const cancel = useMutation({
-    mutationFn: () => need(api.POST("/v1/tasks/{id}/cancel", { params: { path: { id: task.id } }, body: {} } as never)),
-    onSettled: () => queries.invalidateQueries({ queryKey: ["task", task.id] }),
-  });
-  if (!may) return <span className="soft small">{why}</span>;
-  if (task.cancel_requested_at) {
-    return (
-      <span className="small tone-warn" role="status">
-        Cancel requested{task.cancel_by ? ` by ${oneLine(task.cancel_by, 60)}` : ""}
-      </span>
-    );
+function Facts({ task, readAt, now }: { task: Task; readAt: number; now: number }) {
+  const overview = useOverview();
+  const beat = heartbeat(task, readAt, overview?.heartbeat_interval_ms ?? 0);
+  const rows: [string, React.ReactNode][] = [
+    ["Session", <Link key="s" to="/sessions/$id" params={{ id: task.session_id }}>{task.session_id}</Link>],
+    ["Tool", `${oneLine(task.tool, 80)} · ${classWords[task.effect_class] ?? task.effect_class}`],
+    ["Created", age(task.created_at, now)],
+  ];
+  if (task.progress?.current !== undefined) {
+    rows.push(["Progress", <span key="p" className="factbar"><progress max={1} value={fraction(task.progress)} aria-label="Progress" /> {progressWords(task.progress, undefined)} {oneLine(task.progress.label ?? "", 80)}</span>]);
   }
+  if (task.state_detail) rows.push(["Status", oneLine(task.state_detail, 300)]);
+  if (beat) rows.push(["Heartbeat", <span key="b" className={`tone-${beat.tone}`}>{beat.words.replace(/^heartbeat /, "")}</span>]);
+  if (task.deadline_at && !ended(task.state)) rows.push(["Deadline", clock(task.deadline_at)]);
   return (
-    <span className="row-of">
-      {cancel.error && (
-        <span className="tone-bad small" role="alert">
-          {oneLine(cancel.error.message, 200)}
-        </span>
-      )}
-      <Button isDisabled={cancel.isPending} onPress={() => cancel.mutate()}>
-        {cancel.isPending ? "Canceling…" : "Cancel task"}
-      </Button>
-    </span>
+    <dl className="facts">
+      {rows.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
   );
 }

@@ -1,0 +1,89 @@
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { need, type Schemas } from "../../client";
+import { api, queries } from "../app/api";
+import { turnResult, type Fire, type Result, type Schedule } from "./look";
+
+const every = 5000; // schedules are not in the event stream
+
+// useSchedules reads the schedules, page by page.
+export function useSchedules() {
+  return useInfiniteQuery({
+    queryKey: ["schedules"],
+    queryFn: ({ pageParam, signal }) => need(api.GET("/v1/schedules", { signal, params: { query: { limit: 200, ...(pageParam ? { cursor: pageParam } : {}) } } })),
+    initialPageParam: "",
+    getNextPageParam: (last) => last.next || undefined,
+    refetchInterval: every,
+  });
+}
+
+export function useSchedule(id: string) {
+  return useQuery({
+    queryKey: ["schedule", id],
+    queryFn: ({ signal }) => need<Schedule>(api.GET("/v1/schedules/{id}", { signal, params: { path: { id } } })),
+    refetchInterval: (q) => (q.state.error ? false : every),
+  });
+}
+
+// useNextFires reads the next fires of a schedule; they are read again when the schedule changes.
+export function useNextFires(s: Schedule, n: number) {
+  return useQuery({
+    queryKey: ["schedule", s.id, "next", s.next_nominal_at ?? "", s.enabled, n],
+    queryFn: ({ signal }) => need(api.GET("/v1/schedules/{id}/next", { signal, params: { path: { id: s.id }, query: { n } } })),
+    placeholderData: (before) => before,
+  });
+}
+
+export function useFires(id: string) {
+  return useInfiniteQuery({
+    queryKey: ["schedule", id, "fires"],
+    queryFn: ({ pageParam, signal }) => need(api.GET("/v1/schedules/{id}/fires", { signal, params: { path: { id }, query: { limit: 20, ...(pageParam ? { cursor: pageParam } : {}) } } })),
+    initialPageParam: "",
+    getNextPageParam: (last) => last.next || undefined,
+    refetchInterval: every,
+  });
+}
+
+// useLastFire reads the latest fire of a schedule. It is read again when the schedule has changed.
+export function useLastFire(s: Schedule, enabled: boolean): Fire | undefined {
+  const { data } = useQuery({
+    queryKey: ["schedule", s.id, "last", s.last_triggered_at ?? "", s.decided_until ?? "", s.trigger_count],
+    enabled,
+    queryFn: ({ signal }) => need(api.GET("/v1/schedules/{id}/fires", { signal, params: { path: { id: s.id }, query: { limit: 1 } } })),
+    staleTime: 60_000,
+    placeholderData: (before) => before,
+  });
+  return data?.items[0];
+}
+
+// useResult reads how the work of a fire ended: that of its task, or of the turn of its message.
+export function useResult(f: Fire | undefined): Result {
+  const { data } = useQuery({
+    queryKey: ["fire", f?.schedule_id, f?.nominal_at, f?.task_id ?? f?.message_id ?? ""],
+    enabled: f?.outcome === "fired" && !!(f.task_id || f.message_id),
+    queryFn: async ({ signal }): Promise<Result> => {
+      if (!f) return undefined;
+      if (f.task_id) return (await need(api.GET("/v1/tasks/{id}", { signal, params: { path: { id: f.task_id } } }))).state as Result;
+      const page = await need<{ items: Schemas["Event"][] }>(
+        api.GET("/v1/sessions/{id}/events", {
+          signal,
+          params: { path: { id: f.session_id }, query: { after: f.seq ?? 0, limit: 200, types: "turn.started,turn.completed,turn.failed,turn.canceled,turn.sealed,reason.started" } },
+          headers: { Accept: "application/json" },
+        } as never),
+      );
+      return turnResult(page.items, f.message_id!);
+    },
+    refetchInterval: (q) => (q.state.data === undefined || ["running", "queued", "awaiting_input"].includes(q.state.data) ? 2000 : false),
+    retry: false,
+  });
+  return data;
+}
+
+// changed reads a schedule, and the lists that contain it, again.
+export function changed(id?: string) {
+  return Promise.all([queries.invalidateQueries({ queryKey: ["schedules"] }), id ? queries.invalidateQueries({ queryKey: ["schedule", id] }) : undefined]);
+}
+
+// useBudgets reads all budgets with their standing.
+export function useBudgets() {
+  return useQuery({ queryKey: ["budgets"], queryFn: ({ signal }) => need(api.GET("/v1/budgets", { signal })), staleTime: 10_000 });
+}

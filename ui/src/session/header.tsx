@@ -1,0 +1,90 @@
+import { Link } from "@tanstack/react-router";
+import { useMutation } from "@tanstack/react-query";
+import { lazy, Suspense } from "react";
+import { need } from "../../client";
+import { api, queries } from "../app/api";
+import { useConnection, useNow } from "../app/hooks";
+import { State } from "../app/icon";
+import { Button } from "../app/pieces";
+import type { Session } from "../event/types";
+import { useMay } from "../principal/principal";
+import { clock, duration, oneLine, safe } from "../text/text";
+import { Figures } from "./figures";
+import { sessionLook } from "./look";
+import type { Reading } from "./reader";
+
+const More = lazy(async () => ({ default: (await import("./more")).More })); // a menu is much code
+
+// Header says what a session is and does, and has its actions.
+export function Header({ session, reading, busy }: { session: Session; reading: Reading; busy: boolean }) {
+  const now = useNow();
+  const c = useConnection();
+  const look = busy && session.state !== "paused" && session.needs_you === 0 ? sessionLook({ ...session, state: "active" }) : sessionLook(session);
+  return (
+    <header className="head">
+      <h1 dir="auto">{safe(session.title || "Untitled")}</h1>
+      <span data-testid="session-state">
+        <State look={look} />
+      </span>
+      <span className="soft small grow about">
+        {session.agent.name && `${oneLine(session.agent.name, 60)} · `}
+        {session.agent.model ? oneLine(session.agent.model, 60) : "default model"}
+        {reading.turn && ` · this turn ${duration(now - Date.parse(reading.turn.startedAt))}, step ${reading.turn.step}`}
+        {c.state === "offline" && ` · as of ${clock(c.since)}`}
+      </span>
+      <Figures session={session} reading={reading} />
+      <nav className="row-of small" aria-label="Other views of the session">
+        <Link to="/sessions/$id/timeline" params={{ id: session.id }} search={{}}>
+          Timeline
+        </Link>
+        <Link to="/sessions/$id/events" params={{ id: session.id }} search={{}}>
+          Events
+        </Link>
+      </nav>
+      <span className="row-of">
+        <Actions session={session} busy={busy} />
+        <Suspense fallback={<Button isDisabled>More</Button>}>
+          <More session={session} reading={reading} />
+        </Suspense>
+      </span>
+    </header>
+  );
+}
+
+function Actions({ session, busy }: { session: Session; busy: boolean }) {
+  const write = useMay("write");
+  const approve = useMay("approve");
+  const act = useMutation({
+    mutationFn: (verb: "interrupt" | "pause" | "resume") => need(api.POST(`/v1/sessions/{id}/${verb}`, { params: { path: { id: session.id } }, body: {} } as never)),
+    onSettled: () => queries.invalidateQueries({ queryKey: ["session", session.id] }),
+  });
+  return (
+    <>
+      {act.error && (
+        <span className="tone-bad small" role="alert">
+          {oneLine(act.error.message, 200)}
+        </span>
+      )}
+      {write.may && busy && (
+        <Button isDisabled={act.isPending} onPress={() => act.mutate("interrupt")}>
+          Interrupt
+        </Button>
+      )}
+      {session.state === "paused" ? (
+        approve.may ? (
+          <Button isDisabled={act.isPending} onPress={() => act.mutate("resume")}>
+            Resume
+          </Button>
+        ) : (
+          <span className="soft small">{approve.why}</span>
+        )
+      ) : (
+        write.may && (
+          <Button isDisabled={act.isPending} onPress={() => act.mutate("pause")}>
+            Pause
+          </Button>
+        )
+      )}
+    </>
+  );
+}

@@ -1,0 +1,50 @@
+import { getRouteApi } from "@tanstack/react-router";
+import { lazy, Suspense, useState } from "react";
+import { Menu, MenuItem, MenuTrigger, Popover } from "react-aria-components";
+import { server } from "../app/api";
+import { Button } from "../app/pieces";
+import type { Session } from "../event/types";
+import { useMay } from "../principal/principal";
+import type { Reading } from "./reader";
+
+const route = getRouteApi("/sessions/$id");
+const Fork = lazy(async () => ({ default: (await import("./fork")).Fork }));
+const Inspector = lazy(async () => ({ default: (await import("./inspector")).Inspector }));
+
+// More has what is needed less often: the inspector, whose part is in the address, fork and export.
+export function More({ session, reading }: { session: Session; reading: Reading }) {
+  const { pane } = route.useSearch();
+  const navigate = route.useNavigate();
+  const write = useMay("write");
+  const admin = useMay("admin");
+  const [forking, setForking] = useState(false);
+  const show = (next: typeof pane) => void navigate({ search: next ? { pane: next } : {}, replace: !!pane });
+  return (
+    <>
+      <MenuTrigger>
+        <Button>More</Button>
+        <Popover className="menu" placement="bottom end">
+          <Menu aria-label="More about this session">
+            <MenuItem className="menu-item" onAction={() => show("files")}>
+              Inspect files, values, secrets
+            </MenuItem>
+            {write.may && (
+              <MenuItem className="menu-item" onAction={() => setForking(true)}>
+                Fork…
+              </MenuItem>
+            )}
+            {admin.may && (
+              <MenuItem className="menu-item" href={new URL(`v1/sessions/${encodeURIComponent(session.id)}/export`, server).href} download={`${session.id}.jsonl`}>
+                Export
+              </MenuItem>
+            )}
+          </Menu>
+        </Popover>
+      </MenuTrigger>
+      <Suspense>
+        {forking && <Fork session={session} onClose={() => setForking(false)} />}
+        {pane && <Inspector id={session.id} reading={reading} pane={pane} onPane={show} onClose={() => show(undefined)} />}
+      </Suspense>
+    </>
+  );
+}

@@ -1,0 +1,3 @@
+export function TimelineOfAll() {
+  return null;
+}
