@@ -53,7 +53,7 @@ export function SettingsIndex() {
 export function SettingsPage() {
   const { section: id } = route.useParams();
   const section = sectionOf(id);
-  useTitle(section ? `${section.title}, settings` : "Not found");
+  useTitle(section?.title ?? "Not found");
   if (!section) return <NotFound what="page" />;
   return (
     <div className="settings">
