@@ -200,7 +200,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List approvals, in the order in which they were requested */
+        /** List approvals, in the order in which they were requested or newest first */
         get: operations["list-approvals"];
         put?: never;
         post?: never;
@@ -268,7 +268,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the audit log, oldest entry first */
+        /** List the audit log, by default the oldest entry first */
         get: operations["list-audit"];
         put?: never;
         post?: never;
@@ -476,6 +476,40 @@ export interface paths {
         };
         /** Report usage and costs */
         get: operations["get-costs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/doctor": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Check the server's machine and data directory, as perdure doctor does there */
+        get: operations["diagnose"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/egress": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show the operator's rules for the requests of tools and webhooks */
+        get: operations["get-egress"];
         put?: never;
         post?: never;
         delete?: never;
@@ -728,6 +762,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/recoveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List what crash recovery did since this server started, latest first */
+        get: operations["list-recoveries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/schedules": {
         parameters: {
             query?: never;
@@ -860,6 +911,23 @@ export interface paths {
         put?: never;
         /** Fire now, without changing the next fires */
         post: operations["trigger-schedule"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/schedules:preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show when a schedule would fire, without creating it; what its creation would refuse is refused with the reason */
+        get: operations["preview-schedule"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1117,6 +1185,23 @@ export interface paths {
         };
         /** Read the events of a session, as a page or as a stream */
         get: operations["list-events"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/events/{seq}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show an event, and the state of the session before and after it */
+        get: operations["get-event"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1491,6 +1576,57 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/storage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show where the data is, its size, and its last backup */
+        get: operations["get-storage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/storage/verification": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show the last verification of all data */
+        get: operations["get-verification"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/storage/verify": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Start to verify all data, unless a verification is running; it reads everything and changes nothing */
+        post: operations["verify-storage"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/tasks": {
         parameters: {
             query?: never;
@@ -1498,7 +1634,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List tasks, in the order of their creation */
+        /** List tasks, in the order of their creation or newest first */
         get: operations["list-tasks"];
         put?: never;
         post?: never;
@@ -1662,6 +1798,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/tasks:count": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Count tasks by state */
+        get: operations["count-tasks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/tokens": {
         parameters: {
             query?: never;
@@ -1742,6 +1895,23 @@ export interface paths {
         put?: never;
         /** Call a pure or idempotent tool outside any session */
         post: operations["call-tool"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/version": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show the version of the server's program */
+        get: operations["get-version"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1847,6 +2017,23 @@ export interface paths {
         put?: never;
         /** Send one ping to a webhook */
         post: operations["test-webhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/work": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Count the current work, as perdure ps --prompt does */
+        get: operations["get-work"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -2140,6 +2327,22 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        Build: {
+            /** @description The time of the commit. */
+            date?: string;
+            go: string;
+            /** @description The source differed from the commit. */
+            modified?: boolean;
+            platform: string;
+            /** @description The commit of the source. */
+            revision?: string;
+            /** @description The version of SQLite in the program. */
+            sqlite?: string;
+            /** @description The version of the program; (devel) for a build from a checkout. */
+            version: string;
+        } & {
+            [key: string]: unknown;
+        };
         Bulk: {
             action: string;
             /** Format: int64 */
@@ -2318,6 +2521,13 @@ export interface components {
             };
             /** Format: int64 */
             duration_ms: number;
+            failed_cost?: {
+                [key: string]: string;
+            };
+            /** Format: int64 */
+            failed_model_calls?: number;
+            /** Format: int64 */
+            failed_unpriced?: number;
             /** Format: int64 */
             input_tokens: number;
             key: string;
@@ -2325,6 +2535,7 @@ export interface components {
             model_calls: number;
             /** Format: int64 */
             output_tokens: number;
+            part?: string;
             /** Format: int64 */
             tool_calls: number;
             /** Format: int64 */
@@ -2421,6 +2632,20 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        EgressRules: {
+            /** @description If there are any, other hosts are blocked. */
+            allowed: string[];
+            /** @description Blocked, whatever else allows it. */
+            blocked: string[];
+            /** @description Why the rules cannot be read; all requests are then denied. */
+            broken?: string;
+            /** @description Private addresses that tools may reach. */
+            private: string[];
+            /** @description Private addresses that webhooks may reach. */
+            webhooks: string[];
+        } & {
+            [key: string]: unknown;
+        };
         Entry: {
             amount: string;
             /** Format: date-time */
@@ -2473,6 +2698,20 @@ export interface components {
              * @description The last seq of the session when the page was read.
              */
             last_seq: number;
+            /**
+             * Format: int64
+             * @description The seq of the last event that was read for the page, selected or not. Continue there: with after, or with before.
+             */
+            read_to: number;
+        } & {
+            [key: string]: unknown;
+        };
+        EventState: {
+            after: components["schemas"]["SessionOutline"];
+            before: components["schemas"]["SessionOutline"];
+            /** @description What the event changed, in a fixed order. Empty: nothing that a state shows. */
+            changes: components["schemas"]["StateChange"][];
+            event: components["schemas"]["Event"];
         } & {
             [key: string]: unknown;
         };
@@ -2518,6 +2757,17 @@ export interface components {
         FileSkip: {
             path: string;
             reason: string;
+        } & {
+            [key: string]: unknown;
+        };
+        Finding: {
+            /** @description What to do; absent if nothing has to be done. */
+            fix?: string;
+            /** @enum {string} */
+            health: "fine" | "warn" | "bad";
+            name: string;
+            /** @description What was found. */
+            says: string;
         } & {
             [key: string]: unknown;
         };
@@ -2648,6 +2898,16 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        LastBackup: {
+            /** Format: date-time */
+            created_at: string;
+            /** @description The folder of the backup, when it was made. */
+            path: string;
+            /** Format: int64 */
+            size_bytes: number;
+        } & {
+            [key: string]: unknown;
+        };
         Limit: {
             /** Format: int64 */
             hard?: number;
@@ -2747,6 +3007,13 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        ListFinding: {
+            items: components["schemas"]["Finding"][];
+            /** @description The cursor of the next page; absent on the last page. */
+            next?: string;
+        } & {
+            [key: string]: unknown;
+        };
         ListFire: {
             items: components["schemas"]["Fire"][];
             /** @description The cursor of the next page; absent on the last page. */
@@ -2808,6 +3075,13 @@ export interface components {
         };
         ListProvider: {
             items: components["schemas"]["Provider"][];
+            /** @description The cursor of the next page; absent on the last page. */
+            next?: string;
+        } & {
+            [key: string]: unknown;
+        };
+        ListRecovery: {
+            items: components["schemas"]["Recovery"][];
             /** @description The cursor of the next page; absent on the last page. */
             next?: string;
         } & {
@@ -2921,6 +3195,7 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        MachineAct: Record<string, never>;
         Message: {
             content: components["schemas"]["Part"][];
             /** @description Empty for a tool result, which is identified by its call. */
@@ -3325,6 +3600,14 @@ export interface components {
             kind: string;
             target: string;
         };
+        Preview: {
+            /** @description When it would fire, in words. Not for a schedule that fires once. */
+            in_words?: string;
+            /** @description The next fires, and how clock changes affect them. */
+            next: components["schemas"]["NextFire"][];
+        } & {
+            [key: string]: unknown;
+        };
         Principal: {
             /** @description A program controlled by a model: it can neither approve nor resolve. */
             agent?: boolean;
@@ -3415,6 +3698,30 @@ export interface components {
             checks: components["schemas"]["Check"][];
             /** @enum {string} */
             status: "ok" | "draining" | "failed";
+        } & {
+            [key: string]: unknown;
+        };
+        Recovery: {
+            actions: {
+                [key: string]: number;
+            };
+            /** Format: int64 */
+            at_most_once_repeated: number;
+            /** Format: int64 */
+            calls: number;
+            crashed: boolean;
+            /** Format: date-time */
+            finished_at: string;
+            /** Format: date-time */
+            last_sign_at?: string;
+            /** Format: int64 */
+            sessions: number;
+            /** Format: date-time */
+            started_at: string;
+            /** Format: int64 */
+            tasks: number;
+            /** Format: int64 */
+            unknown: number;
         } & {
             [key: string]: unknown;
         };
@@ -3610,6 +3917,44 @@ export interface components {
             /** @description 1 to 512 bytes. */
             title?: string;
         };
+        SessionOutline: {
+            /** Format: int64 */
+            live_tasks: number;
+            /**
+             * Format: int64
+             * @description In the transcript.
+             */
+            messages: number;
+            /** Format: int64 */
+            open_approvals: number;
+            /**
+             * Format: int64
+             * @description Messages that are not in the transcript yet.
+             */
+            queued: number;
+            /**
+             * Format: int64
+             * @description Ended tasks that are not delivered.
+             */
+            ready: number;
+            /**
+             * Format: int64
+             * @description Of the last event that the state contains; 0: before the first one.
+             */
+            seq: number;
+            /** @description Empty before the first event. */
+            state: string;
+            title?: string;
+            /** @description The open turn. */
+            turn_id?: string;
+            /**
+             * Format: int64
+             * @description Calls with an unknown outcome.
+             */
+            unknown: number;
+        } & {
+            [key: string]: unknown;
+        };
         SessionResource: {
             /** Format: int64 */
             cleanup_attempts?: number;
@@ -3711,8 +4056,50 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        StateChange: {
+            /** @description Empty: it does not exist any more. */
+            after: string;
+            /** @description Empty: it did not exist. */
+            before: string;
+            /** @description Of the call, task or approval. */
+            id?: string;
+            /** @description For instance state, turn, messages, call, task or approval. */
+            what: string;
+        } & {
+            [key: string]: unknown;
+        };
         /** @description The result of check_background_tool. */
         StatusPayload: components["schemas"]["CheckPayload"] | components["schemas"]["ListPayload"] | components["schemas"]["RefusalPayload"];
+        Storage: {
+            /**
+             * Format: int64
+             * @description The size of the files and images that are stored beside the database.
+             */
+            blob_bytes: number;
+            /**
+             * Format: int64
+             * @description The size of the database; absent with Postgres.
+             */
+            database_bytes?: number;
+            /**
+             * Format: int64
+             * @description The free space of the disk; absent if it is unknown.
+             */
+            free_bytes?: number;
+            /** @description The last backup by perdure admin backup; absent if none is known. */
+            last_backup?: components["schemas"]["LastBackup"];
+            /**
+             * Format: int64
+             * @description The size of the write-ahead log of the database.
+             */
+            log_bytes?: number;
+            /** @description The data directory, on the machine of the server. */
+            path: string;
+            /** @enum {string} */
+            store: "sqlite" | "postgres";
+        } & {
+            [key: string]: unknown;
+        };
         StorageIdentity: {
             directory: string;
             id: string;
@@ -3836,6 +4223,18 @@ export interface components {
             in_reply_to?: string;
             task_id: string;
             text?: string;
+        } & {
+            [key: string]: unknown;
+        };
+        TaskOverview: {
+            /** Format: int64 */
+            heartbeat_interval_ms: number;
+            monitors: {
+                [key: string]: number;
+            };
+            states: {
+                [key: string]: number;
+            };
         } & {
             [key: string]: unknown;
         };
@@ -3979,6 +4378,32 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        Verification: {
+            /** Format: int64 */
+            audit_entries: number;
+            /** Format: int64 */
+            blobs: number;
+            /** Format: int64 */
+            calls: number;
+            /** Format: date-time */
+            ended_at?: string;
+            /** @description Why it failed. */
+            error?: string;
+            /** Format: int64 */
+            events: number;
+            /** @description What is damaged: the first 100 problems. */
+            problems: string[];
+            /** Format: int64 */
+            sessions: number;
+            /** Format: date-time */
+            started_at?: string;
+            /** @enum {string} */
+            state: "none" | "running" | "intact" | "damaged" | "failed";
+            /** Format: int64 */
+            tasks: number;
+        } & {
+            [key: string]: unknown;
+        };
         WebhookAct: Record<string, never>;
         WebhookChange: {
             /** @enum {string} */
@@ -3989,6 +4414,30 @@ export interface components {
             labels?: string[];
             types?: string[];
             url?: string;
+        };
+        Work: {
+            /**
+             * Format: int64
+             * @description Tasks that failed within the last 24 hours.
+             */
+            failed: number;
+            /**
+             * Format: int64
+             * @description Open approvals, tasks that wait for an answer, and paused sessions.
+             */
+            needs_you: number;
+            /**
+             * Format: int64
+             * @description Sessions with a turn, and tasks that run or are queued.
+             */
+            running: number;
+            /**
+             * Format: int64
+             * @description Tasks whose outcome is unknown, and foreground calls of the newest 200 sessions.
+             */
+            unknown: number;
+        } & {
+            [key: string]: unknown;
         };
     };
     responses: never;
@@ -5456,6 +5905,8 @@ export interface operations {
                 session?: string;
                 /** @description Only approvals in this state; pending is the same as open. */
                 state?: "open" | "pending" | "approved" | "denied" | "expired" | "void";
+                /** @description Begin with the oldest approval, which is the default, or with the newest. A list that begins with the newest does not show approvals requested after its first page. */
+                order?: "oldest" | "newest";
                 /** @description The maximum number of items; default 50. */
                 limit?: number;
                 /** @description Where to continue: next of the previous page. */
@@ -6097,6 +6548,10 @@ export interface operations {
                 session?: string;
                 /** @description Only entries after this seq; 0 is the start. */
                 after?: number;
+                /** @description Only entries before this seq; 0 is the end. */
+                before?: number;
+                /** @description Which entry comes first; default oldest. */
+                order?: "oldest" | "newest";
                 /** @description The maximum number of items; default 50. */
                 limit?: number;
                 /** @description Where to continue: next of the previous page. */
@@ -8197,6 +8652,10 @@ export interface operations {
                 session?: string;
                 /** @description Only usage from this time on. */
                 since?: string;
+                /** @description Only usage before this time. */
+                until?: string;
+                /** @description One line for each model or tool of each member of the group, named by part. */
+                split?: "model" | "tool";
             };
             header?: {
                 /** @description The ETag of the version that you have. The response is 304 if it is still current. */
@@ -8310,10 +8769,240 @@ export interface operations {
             };
         };
     };
+    diagnose: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of the version that you have. The response is 304 if it is still current. */
+                "If-None-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The ETag of the response. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListFinding"];
+                };
+            };
+            /** @description Not modified. */
+            304: {
+                headers: {
+                    /** @description The ETag of the response. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Acceptable */
+            406: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request URI Too Long */
+            414: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Header Fields Too Large */
+            431: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-egress": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of the version that you have. The response is 304 if it is still current. */
+                "If-None-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The ETag of the response. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EgressRules"];
+                };
+            };
+            /** @description Not modified. */
+            304: {
+                headers: {
+                    /** @description The ETag of the response. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Acceptable */
+            406: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request URI Too Long */
+            414: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Header Fields Too Large */
+            431: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     "follow-topics": {
         parameters: {
             query?: {
-                /** @description The topics to follow, separated by commas, at most 50: session ids, and the lists sessions, tasks and approvals. ID@SEQ begins after that seq of the session instead of with a snapshot. */
+                /** @description The topics to follow, separated by commas, at most 50: session ids, the lists sessions, tasks and approvals, and work, the counts of get-work as a list with one item. ID@SEQ begins after that seq of the session instead of with a snapshot. */
                 topics?: string;
                 /** @description The id of the last frame received, of a stream of the same topics. Without it each topic starts with a snapshot. */
                 after?: string;
@@ -11277,6 +11966,121 @@ export interface operations {
             };
         };
     };
+    "list-recoveries": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of the version that you have. The response is 304 if it is still current. */
+                "If-None-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The ETag of the response. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListRecovery"];
+                };
+            };
+            /** @description Not modified. */
+            304: {
+                headers: {
+                    /** @description The ETag of the response. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Acceptable */
+            406: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request URI Too Long */
+            414: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Header Fields Too Large */
+            431: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     "list-schedules": {
         parameters: {
             query?: {
@@ -12909,6 +13713,141 @@ export interface operations {
             };
             /** @description Insufficient Storage */
             507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "preview-schedule": {
+        parameters: {
+            query?: {
+                /** @description Five fields, or @hourly, @daily, @weekly, @monthly, @yearly. Exactly one of cron_expression and scheduled_at is required. */
+                cron_expression?: string;
+                /** @description The time at which it fires once. */
+                scheduled_at?: string;
+                /** @description An IANA time zone; default UTC. */
+                timezone?: string;
+                /** @description The maximum random delay of a fire, in nanoseconds. */
+                jitter_ns?: number;
+                /** @description The number of fires; default 5. */
+                n?: number;
+            };
+            header?: {
+                /** @description The ETag of the version that you have. The response is 304 if it is still current. */
+                "If-None-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The ETag of the response. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Preview"];
+                };
+            };
+            /** @description Not modified. */
+            304: {
+                headers: {
+                    /** @description The ETag of the response. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Acceptable */
+            406: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request URI Too Long */
+            414: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Header Fields Too Large */
+            431: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -15807,10 +16746,22 @@ export interface operations {
             query?: {
                 /** @description Only events after this seq; 0 is the start. A stream without it starts with a snapshot. */
                 after?: string;
+                /** @description JSON only: the events before this seq, newest first. Not with after. */
+                before?: string;
                 /** @description JSON only: the maximum number of events; default 50. */
                 limit?: number;
                 /** @description Only these types: at most 40, separated by commas; tool.* matches all types that start with tool, and x.* the events that tools report. */
                 types?: string;
+                /** @description JSON only: events that name this id, of a turn, a call, a task, a message or an approval. With this parameter, actor, text, since, until or before, a request reads at most 10,000 events; read_to says how far it came. */
+                of?: string;
+                /** @description JSON only: events with this actor. */
+                actor?: string;
+                /** @description JSON only: events that contain this text, in upper or lower case. */
+                text?: string;
+                /** @description JSON only: events from this time on. */
+                since?: string;
+                /** @description JSON only: events up to this time. */
+                until?: string;
             };
             header?: {
                 /** @description Streams only: like after, over which it takes precedence. */
@@ -15833,6 +16784,135 @@ export interface operations {
                     "application/json": components["schemas"]["EventPage"];
                     "text/event-stream": string;
                 };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Acceptable */
+            406: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request URI Too Long */
+            414: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Header Fields Too Large */
+            431: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-event": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of the version that you have. The response is 304 if it is still current. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description The session. */
+                id: string;
+                /** @description The seq of the event. */
+                seq: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The ETag of the response. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EventState"];
+                };
+            };
+            /** @description Not modified. */
+            304: {
+                headers: {
+                    /** @description The ETag of the response. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description Bad Request */
             400: {
@@ -20827,19 +21907,416 @@ export interface operations {
             };
         };
     };
+    "get-storage": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of the version that you have. The response is 304 if it is still current. */
+                "If-None-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The ETag of the response. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Storage"];
+                };
+            };
+            /** @description Not modified. */
+            304: {
+                headers: {
+                    /** @description The ETag of the response. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Acceptable */
+            406: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request URI Too Long */
+            414: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Header Fields Too Large */
+            431: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-verification": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of the version that you have. The response is 304 if it is still current. */
+                "If-None-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The ETag of the response. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Verification"];
+                };
+            };
+            /** @description Not modified. */
+            304: {
+                headers: {
+                    /** @description The ETag of the response. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Acceptable */
+            406: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request URI Too Long */
+            414: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Header Fields Too Large */
+            431: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "verify-storage": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description 1 to 255 visible ASCII characters. A repeated request with the same key and body gets the first response again. */
+                "Idempotency-Key"?: string;
+                /** @description On the Unix socket: the actor. Ignored over TCP, where the token determines it. */
+                "Perdure-Actor"?: "user" | "operator";
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": components["schemas"]["MachineAct"];
+            };
+        };
+        responses: {
+            /** @description Accepted */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Verification"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Acceptable */
+            406: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request URI Too Long */
+            414: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Header Fields Too Large */
+            431: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Insufficient Storage */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     "list-tasks": {
         parameters: {
             query?: {
                 /** @description Only tasks of this session. */
                 session?: string;
-                /** @description Only tasks in this state. */
-                state?: "queued" | "running" | "awaiting_input" | "succeeded" | "failed" | "canceled" | "unknown";
-                /** @description Only tasks of this kind. */
-                kind?: "background_tool" | "monitor" | "subagent" | "external_agent";
+                /** @description Only tasks in these states, separated by commas: queued, running, awaiting_input, succeeded, failed, canceled, unknown. */
+                state?: string;
+                /** @description Only tasks of these kinds, separated by commas: background_tool, monitor, subagent, external_agent. */
+                kind?: string;
                 /** @description Only tasks of this tool. */
                 tool?: string;
                 /** @description Only tasks created longer ago than this. */
                 older?: string;
+                /** @description Begin with the oldest task, which is the default, or with the newest. A list that begins with the newest does not show tasks created after its first page. */
+                order?: "oldest" | "newest";
                 /** @description The maximum number of items; default 50. */
                 limit?: number;
                 /** @description Where to continue: next of the previous page. */
@@ -22683,6 +24160,121 @@ export interface operations {
             };
         };
     };
+    "count-tasks": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of the version that you have. The response is 304 if it is still current. */
+                "If-None-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The ETag of the response. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskOverview"];
+                };
+            };
+            /** @description Not modified. */
+            304: {
+                headers: {
+                    /** @description The ETag of the response. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Acceptable */
+            406: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request URI Too Long */
+            414: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Header Fields Too Large */
+            431: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     "list-tokens": {
         parameters: {
             query?: {
@@ -23574,6 +25166,121 @@ export interface operations {
             };
             /** @description Insufficient Storage */
             507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-version": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of the version that you have. The response is 304 if it is still current. */
+                "If-None-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The ETag of the response. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Build"];
+                };
+            };
+            /** @description Not modified. */
+            304: {
+                headers: {
+                    /** @description The ETag of the response. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Acceptable */
+            406: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request URI Too Long */
+            414: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Header Fields Too Large */
+            431: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -25067,6 +26774,121 @@ export interface operations {
             };
             /** @description Insufficient Storage */
             507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-work": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of the version that you have. The response is 304 if it is still current. */
+                "If-None-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The ETag of the response. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Work"];
+                };
+            };
+            /** @description Not modified. */
+            304: {
+                headers: {
+                    /** @description The ETag of the response. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Acceptable */
+            406: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request URI Too Long */
+            414: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Header Fields Too Large */
+            431: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -39,7 +39,7 @@ test("a call that must not happen twice is approved by typing, never with one ke
   const id = await asking(server, "Danger");
   const approval = await ask(server, id, "bash", { command: "echo ran > ran.txt" });
   await enter(page, server, `approvals?id=${approval}`);
-  await expect(page.getByLabel("Command")).toHaveText("echo ran > ran.txt");
+  await expect(page.getByLabel("Command", { exact: true })).toHaveText("echo ran > ran.txt");
   await page.keyboard.press("a");
   const word = page.getByLabel(/type the name of the tool/);
   await expect(word).toBeFocused();
@@ -195,7 +195,7 @@ test("hostile text in a question is text: it hides nothing, and moves nothing", 
     command: "echo \u001b[31m\u202egpj.exe\u200b <script>document.title='pwned'</script> javascript:alert(1)" + "x".repeat(3000) + " && rm -r important",
   });
   await enter(page, server, `approvals?id=${approval}`);
-  const command = page.getByLabel("Command");
+  const command = page.getByLabel("Command", { exact: true });
   await expect(command).toContainText("\\u001b[31m\\u202egpj.exe\\u200b <script>");
   await expect(command).toContainText("&& rm -r important"); // the end is there as well
   await expect(card(page).locator("script, img, a[href^='javascript']")).toHaveCount(0);
@@ -272,7 +272,7 @@ for (const scheme of ["light", "dark"] as const) {
       await expect(rows(page)).toHaveCount(3);
       await picture(page, `approvals-list-${scheme}-${width}`);
       await page.goto(`${server.url}/ui/approvals?id=${approval}`);
-      await expect(page.getByLabel("Command")).toBeVisible();
+      await expect(page.getByLabel("Command", { exact: true })).toBeVisible();
       await expect(connection(page)).toHaveAttribute("data-state", "live");
       await fits(page);
       await accessible(page);

@@ -12,7 +12,6 @@ const paths: Record<string, string> = {
   detach: "M6 10 12.5 3.5M8 3.5h4.5V8M11 10v2.5H3.5V5H6",
   up: "M8 13V4M4 7.5 8 3.5l4 4",
   events: "M3 4h2M3 8h2M3 12h2M7 4h6M7 8h6M7 12h6",
-  timeline: "M3 4h6M5 8h8M9 12h4",
   down: "M8 3v9M4 8.5 8 12.5l4-4",
   stop: "M4.5 4.5h7v7h-7z",
   timeline: "M2.5 4h5.5M5 8h6.5M8.5 12h5",

@@ -1,1 +1,0 @@
-import{n as e}from"./rolldown-runtime-WkwZ5CU-.js";import{Mt as t}from"./pieces-LrE9NTUN.js";import{t as n}from"./list-Chjx-I4q.js";var r=e(t(),1);function i(){let e=n(`tasks`);return(0,r.useMemo)(()=>[...e.values()],[e])}export{i as t};

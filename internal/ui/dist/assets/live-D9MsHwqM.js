@@ -1,1 +1,0 @@
-import{n as e}from"./rolldown-runtime-WkwZ5CU-.js";import{Nt as t}from"./pieces-C4cf6Jf7.js";import{t as n}from"./list-BGNnWLVF.js";var r=e(t(),1);function i(){let e=n(`tasks`);return(0,r.useMemo)(()=>[...e.values()],[e])}export{i as t};

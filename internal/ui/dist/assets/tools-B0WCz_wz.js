@@ -1,0 +1,1 @@
+export{n as Tools}from"./tools-BW_cheaI.js";
