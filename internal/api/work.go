@@ -30,7 +30,7 @@ type workTopic struct {
 }
 
 func (a *API) registerWork() {
-	read(a, operation{id: "get-work", path: "/v1/work", policy: reads, summary: "Count the current work, as perdure ps --prompt does"},
+	read(a, operation{id: "get-work", path: "/v1/work", policy: reads, summary: "Count the current work by what somebody has to do about it"},
 		func(ctx context.Context, _ *struct{}) (*single[work], error) {
 			now, err := a.work(ctx)
 			return &single[work]{now}, err

@@ -90,7 +90,7 @@ func serveFile(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, Root)
 	found, ok := files()[name]
 	if name == indexFile || !ok && !strings.HasPrefix(name, assetsFolder) {
-		serveIndex(w, r, name)
+		serveIndex(w, r)
 		return
 	}
 	if !ok {
@@ -114,10 +114,11 @@ func serveFile(w http.ResponseWriter, r *http.Request) {
 const base = `<base href="./"`
 
 // serveIndex serves the page. Its addresses are relative to the root of the UI, so that they are
-// right below any prefix, however deep the path of the page is.
-func serveIndex(w http.ResponseWriter, r *http.Request, name string) {
+// right below any prefix, however deep the path of the page is. Browsers do not count the slashes
+// that are escaped.
+func serveIndex(w http.ResponseWriter, r *http.Request) {
 	up := "./"
-	if depth := strings.Count(name, "/"); depth > 0 {
+	if depth := strings.Count(strings.TrimPrefix(r.URL.EscapedPath(), Root), "/"); depth > 0 {
 		up = strings.Repeat("../", depth)
 	}
 	text := bytes.Replace(files()[indexFile].text, []byte(base), []byte(`<base href="`+up+`"`), 1)

@@ -305,7 +305,7 @@ func TestPages(t *testing.T) {
 	if got := r.do("POST /", ""); got.Header.Get("X-Api") == "" {
 		t.Error("a write to the root does not reach the API")
 	}
-	for path, up := range map[string]string{"/ui/": "./", "/ui/index.html": "./", "/ui/sessions": "./", "/ui/sessions/session_1": "../", "/ui/a/b/c": "../../"} {
+	for path, up := range map[string]string{"/ui/": "./", "/ui/index.html": "./", "/ui/sessions": "./", "/ui/sessions/session_1": "../", "/ui/sessions/a%2Fb%2fc": "../", "/ui/a/b/c": "../../"} {
 		got := r.do("GET "+path, "")
 		page := text(t, got)
 		if got.StatusCode != 200 || !strings.Contains(page, `<base href="`+up+`"`) || strings.Count(page, "<base ") != 1 {

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { cliOf, operationOf, requestOf, type Document } from "./operation";
+import { cliOf, operationOf, requestOf, whole, type Document } from "./operation";
 import { search, type Found } from "./search";
 import { argsOf, terminal, verbs, ways } from "./verbs";
 
@@ -60,6 +60,13 @@ describe("the line of the CLI", () => {
     expect(cli("task cancel", { ...nothing, values: { task: "task_1" }, body: '{"reason":"x"}' })).toBe(`perdure api POST /v1/tasks/task_1/cancel -d '{"reason":"x"}'`);
     expect(cli("demo crash", nothing)).toBe("perdure demo crash");
   });
+});
+
+test("whole completes an id that begins as one known id does", () => {
+  const known = [{ id: "session_01ab" }, { id: "session_01cd" }];
+  expect(whole("01a", known)).toBe("session_01ab");
+  expect(whole("session_01c", known)).toBe("session_01cd");
+  for (const text of ["", "01", "session_", "x", "session_01abc"]) expect(whole(text, known)).toBe(text);
 });
 
 describe("search", () => {

@@ -9,7 +9,8 @@ import { ActionLines } from "../app/lines";
 import { usePages } from "../app/pages";
 import { Button, CopyLine, Failure } from "../app/pieces";
 import { useMay } from "../principal/principal";
-import { cliOf, operationOf, requestOf, type Document, type Entered, type Made } from "./operation";
+import { useKnown } from "./items";
+import { cliOf, operationOf, requestOf, whole, type Document, type Entered, type Made } from "./operation";
 import { send, type Answer } from "./send";
 import { argsOf, terminal, ways, type Verb } from "./verbs";
 
@@ -67,10 +68,13 @@ type State = { busy?: boolean; answer?: Answer; error?: unknown };
 function Form({ verb, op }: { verb: Verb; op: NonNullable<ReturnType<typeof operationOf>> }) {
   const way = ways[verb.verb]!;
   const { may, why } = useMay(op.scope);
-  const [entered, setEntered] = useState<Entered>(() => ({ values: {}, query: {}, body: op.body?.required && !way.body ? op.body.example : "" }));
+  const known = useKnown();
+  const [written, setEntered] = useState<Entered>(() => ({ values: {}, query: {}, body: op.body?.required && !way.body ? op.body.example : "" }));
   const [typed, setTyped] = useState("");
   const [state, setState] = useState<State>({});
   const args = argsOf(verb);
+  const values = Object.fromEntries(Object.entries(written.values).map(([name, value]) => [name, whole(value, known(name))]));
+  const entered = { ...written, values };
   const made: Made = requestOf(verb, op, entered);
   const ready = !("missing" in made);
   const first = entered.values[args[0]?.name ?? ""]?.trim() ?? "";
@@ -96,14 +100,21 @@ function Form({ verb, op }: { verb: Verb; op: NonNullable<ReturnType<typeof oper
           <span>
             {arg.name} {arg.optional && <span className="soft">(optional)</span>}
           </span>
-          <input className="field mono" value={entered.values[arg.name] ?? ""} onChange={(e) => setEntered({ ...entered, values: { ...entered.values, [arg.name]: e.target.value } })} autoFocus={i === 0} spellCheck={false} autoComplete="off" />
+          <input className="field mono" list={`known-${arg.name}`} value={written.values[arg.name] ?? ""} onChange={(e) => setEntered({ ...written, values: { ...written.values, [arg.name]: e.target.value } })} autoFocus={i === 0} spellCheck={false} autoComplete="off" />
+          <datalist id={`known-${arg.name}`}>
+            {known(arg.name)
+              .slice(0, 50)
+              .map((k) => (
+                <option key={k.id} value={k.id} label={k.title} />
+              ))}
+          </datalist>
           <small className="soft">{arg.help}</small>
         </label>
       ))}
       {op.body && !way.body && (
         <label>
           <span>Body {!op.body.required && <span className="soft">(optional)</span>}</span>
-          <textarea className="field mono" rows={Math.min(8, Math.max(2, entered.body.split("\n").length))} value={entered.body} placeholder={op.body.example} onChange={(e) => setEntered({ ...entered, body: e.target.value })} spellCheck={false} />
+          <textarea className="field mono" rows={Math.min(8, Math.max(2, entered.body.split("\n").length))} value={entered.body} placeholder={op.body.example} onChange={(e) => setEntered({ ...written, body: e.target.value })} spellCheck={false} />
         </label>
       )}
       {op.query.length > 0 && !way.query && (
@@ -112,7 +123,7 @@ function Form({ verb, op }: { verb: Verb; op: NonNullable<ReturnType<typeof oper
           {op.query.map((q) => (
             <label key={q.name} className="small">
               {q.name}
-              <input className="field mono" value={entered.query[q.name] ?? ""} onChange={(e) => setEntered({ ...entered, query: { ...entered.query, [q.name]: e.target.value } })} spellCheck={false} autoComplete="off" />
+              <input className="field mono" value={entered.query[q.name] ?? ""} onChange={(e) => setEntered({ ...written, query: { ...entered.query, [q.name]: e.target.value } })} spellCheck={false} autoComplete="off" />
               <small className="soft">{q.help}</small>
             </label>
           ))}

@@ -43,6 +43,19 @@ export function useTargets(query: string): Target[] {
   return useMemo(() => [...pages.map((p): Target => ({ id: p.to, group: "Pages", title: p.word, about: "page", icon: p.icon, to: p.to })), ...objects, ...byID(query), ...fixed], [pages, objects, query, fixed]);
 }
 
+// useKnown returns the ids that an argument of a verb may have, as far as the page knows them.
+export function useKnown(): (arg: string) => { id: string; title: string }[] {
+  const tasks = useOpenTasks();
+  const approvals = useOpenApprovals();
+  const live = useLiveList<Session>("sessions");
+  return (arg) => {
+    if (arg === "session") return [...live.values()].map((s) => ({ id: s.id, title: oneLine(s.title || "Untitled", 60) }));
+    if (arg === "task" || arg === "id") return tasks.map((t) => ({ id: t.id, title: oneLine(t.display_name || t.tool, 60) }));
+    if (arg === "approval") return approvals.map((a) => ({ id: a.id, title: oneLine(a.tool, 60) }));
+    return [];
+  };
+}
+
 // byID leads to something by its whole id, whether it is listed or not.
 function byID(query: string): Target[] {
   const id = query.trim();

@@ -42,6 +42,15 @@ export function operationOf(doc: Document, id: string): Operation | undefined {
 // Entered is what somebody entered in the form of a verb.
 export type Entered = { values: Values; query: Values; body: string };
 
+// whole returns the one known id that begins with what was entered, as on the command line, or what was
+// entered.
+export function whole(entered: string, known: { id: string }[]): string {
+  const text = entered.trim();
+  if (!text) return entered;
+  const found = known.filter(({ id }) => id.startsWith(text) || id.slice(id.indexOf("_") + 1).startsWith(text));
+  return found.length === 1 ? found[0]!.id : entered;
+}
+
 // Made is a request that is ready to be sent, or why it is not.
 export type Made = { method: string; path: string; body?: unknown } | { missing: string };
 
