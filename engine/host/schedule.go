@@ -275,9 +275,9 @@ func (e hostSchedules) scheduleNow(
 // manualFireAttempts limits how often a manual fire is decided again.
 const manualFireAttempts = 5
 
-// fireManually fires for one nominal time. The fire is decided before its transaction and again in it.
-// If both differ, for example because the session was paused in between, nothing was recorded, and the
-// fire is decided anew. Nobody else comes back to it, unlike to a fire that is due.
+// fireManually fires for one nominal time. The fire is decided before its transaction and again in
+// it. If both differ, for example because the session was paused in between, nothing was recorded,
+// and the fire is decided anew. Nobody else comes back to it, unlike to a fire that is due.
 func (e hostSchedules) fireManually(
 	ctx context.Context, s perdure.Schedule, nominal time.Time, reason string,
 ) (perdure.Fire, error) {

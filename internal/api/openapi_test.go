@@ -236,13 +236,12 @@ func TestH1Examples(t *testing.T) {
 		path = strings.NewReplacer("/v1/sessions/{id}", session, "/v1/approvals/{id}", "/v1/approvals/"+string(approval)).Replace(path)
 		q := ask{method: strings.ToUpper(method), path: path, header: map[string]string{"Accept": "application/json"}}
 		q.path = r.ofWebhook(r.ofToken(r.ofBudget(q.path, op.ID)))
-		if op.ID == "preview-schedule" {
-			q.path += "?cron_expression=@daily"
-		}
 		if method == "put" || method == "patch" {
 			q.body = string(op.RequestBody.Content["application/json"].Example)
 		}
 		switch op.ID {
+		case "preview-schedule":
+			q.path += "?cron_expression=@daily"
 		case "write-file":
 			q.header["Content-Type"] = "text/plain"
 		case "delete-file", "delete-value", "delete-secret", "delete-image", "release-resource", "delete-agent", "delete-harness", "delete-provider", "delete-connection", "put-connection":
