@@ -148,7 +148,7 @@ test("a budget: set, spent, its ledger, and a change that says who will pause", 
   await page.getByRole("textbox", { name: /^Soft limit/ }).fill("5");
   await page.getByRole("button", { name: "Save" }).click();
   await expect(page.getByRole("dialog").getByRole("alert")).toContainText("it must be at most the limit");
-  await page.keyboard.press("Escape");
+  await page.getByRole("button", { name: "Close" }).click();
   await budget.getByRole("button", { name: "Remove…" }).click();
   await page.getByRole("button", { name: "Remove", exact: true }).click();
   await expect(page.getByText("There are no budgets")).toBeVisible();
