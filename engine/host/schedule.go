@@ -272,17 +272,34 @@ func (e hostSchedules) scheduleNow(
 	})
 }
 
+// manualFireAttempts limits how often a manual fire is decided again.
+const manualFireAttempts = 5
+
+// fireManually fires for one nominal time. The fire is decided before its transaction and again in
+// it. If both differ, for example because the session was paused in between, nothing was recorded,
+// and the fire is decided anew. Nobody else comes back to it, unlike to a fire that is due.
 func (e hostSchedules) fireManually(
 	ctx context.Context, s perdure.Schedule, nominal time.Time, reason string,
 ) (perdure.Fire, error) {
 	now := func(r store.Reader, s perdure.Schedule, now time.Time) (perdure.ScheduleStep, error) {
 		return e.timekeeper.skipIfPaused(r, s, s.Triggered(nominal, now, reason))
 	}
-	want, err := store.Read(ctx, e.cfg.Store, func(r store.Reader) (perdure.ScheduleStep, error) { return now(r, s, nominal) })
-	if err != nil {
-		return perdure.Fire{}, err
+	for range manualFireAttempts {
+		want, err := store.Read(ctx, e.cfg.Store, func(r store.Reader) (step perdure.ScheduleStep, err error) {
+			if s, err = r.Schedules().Get(s.ID); err != nil {
+				return step, err
+			}
+			return now(r, s, nominal)
+		})
+		if err != nil {
+			return perdure.Fire{}, err
+		}
+		fire, err := e.timekeeper.fire(ctx, s, want, now)
+		if err != nil || fire.Schedule != "" {
+			return fire, err
+		}
 	}
-	return e.timekeeper.fire(ctx, s, want, now)
+	return perdure.Fire{}, fmt.Errorf("%w: schedule %s changed while it fired; try again", perdure.Conflict, s.ID)
 }
 
 // Backfill fires each nominal time of a past period that has no fire yet.

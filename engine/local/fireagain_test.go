@@ -3,6 +3,7 @@ package local_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -97,6 +98,39 @@ func TestFireUndone(t *testing.T) {
 
 		if !over.done.Load() || len(b.fires(s.ID)) != 0 || len(b.rang()) != 0 {
 			t.Errorf("undone %t: got %d fires and %d runs, want none", over.done.Load(), len(b.fires(s.ID)), len(b.rang()))
+		}
+		end()
+	})
+}
+
+// TestTriggerWhilePaused: a session that is paused between the decision about a manual fire and its
+// commit makes it a skip, which is recorded and returned (SC22).
+func TestTriggerWhilePaused(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBell(t)
+		var pause func()
+		var armed atomic.Bool
+		eng, end := b.start(faulty.Plan{At: func(p faulty.Point) faulty.Fault {
+			if p.Method == "InTx" && armed.CompareAndSwap(true, false) {
+				pause()
+			}
+			return faulty.Fault{}
+		}})
+		id := b.session(eng)
+		s := b.every(eng, id, nil)
+		pause = func() {
+			if err := eng.Sessions().Pause(t.Context(), id, "ada", "lunch"); err != nil {
+				t.Error(err)
+			}
+		}
+		armed.Store(true)
+
+		fire, err := eng.Schedules().Trigger(t.Context(), s.ID, "ada")
+
+		all := b.fires(s.ID)
+		if err != nil || fire.Outcome != perdure.SkippedBudget || !strings.Contains(fire.Reason, "paused") || len(all) != 1 || armed.Load() {
+			t.Errorf("got %+v, %v; recorded %+v", fire, err, all)
 		}
 		end()
 	})

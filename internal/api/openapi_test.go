@@ -240,6 +240,8 @@ func TestH1Examples(t *testing.T) {
 			q.body = string(op.RequestBody.Content["application/json"].Example)
 		}
 		switch op.ID {
+		case "preview-schedule":
+			q.path += "?cron_expression=@daily"
 		case "write-file":
 			q.header["Content-Type"] = "text/plain"
 		case "delete-file", "delete-value", "delete-secret", "delete-image", "release-resource", "delete-agent", "delete-harness", "delete-provider", "delete-connection", "put-connection":

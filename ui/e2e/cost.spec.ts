@@ -116,10 +116,10 @@ test("a budget: set, spent, its ledger, and a change that says who will pause", 
   await expect(page.getByText("There are no budgets")).toBeVisible();
   await page.getByRole("button", { name: "New budget" }).click();
   await page.getByRole("combobox", { name: /^For/ }).selectOption("session");
-  await page.getByLabel("Session id").fill(session);
-  await page.getByLabel("Period").fill("none");
-  await page.getByLabel(/^Limit/).fill("1");
-  await page.getByLabel(/^Soft limit/).fill("0.9");
+  await page.getByRole("textbox", { name: "Session id" }).fill(session);
+  await page.getByRole("combobox", { name: "Period" }).fill("none");
+  await page.getByRole("textbox", { name: /^Limit/ }).fill("1");
+  await page.getByRole("textbox", { name: /^Soft limit/ }).fill("0.9");
   await expect(page.getByTestId("affected")).toContainText("No session pauses now");
   await page.getByRole("dialog").getByText("As a command").click();
   await expect(page.getByText(`perdure budget set session ${session} --limit 1 --currency usd --soft 0.9 --period none --action stop`)).toBeVisible();
@@ -137,18 +137,18 @@ test("a budget: set, spent, its ledger, and a change that says who will pause", 
   await expect(page.getByTestId("ledger")).toContainText(standing.spent);
 
   await budget.getByRole("button", { name: "Change…" }).click();
-  await page.getByLabel(/^Soft limit/).fill("");
-  await page.getByLabel(/^Limit/).fill("0.1");
+  await page.getByRole("textbox", { name: /^Soft limit/ }).fill("");
+  await page.getByRole("textbox", { name: /^Limit/ }).fill("0.1");
   await expect(page.getByTestId("affected")).toContainText(`${standing.spent} is used already, so sessions stop at their next step.`);
   await expect(page.getByTestId("affected")).toContainText("1 idle session would stop with the next message");
   await picture(page, "costs-budget-light");
   await page.getByRole("button", { name: "Save" }).click();
   await expect(budget).toContainText("Used up");
   await budget.getByRole("button", { name: "Change…" }).click();
-  await page.getByLabel(/^Soft limit/).fill("5");
+  await page.getByRole("textbox", { name: /^Soft limit/ }).fill("5");
   await page.getByRole("button", { name: "Save" }).click();
   await expect(page.getByRole("dialog").getByRole("alert")).toContainText("it must be at most the limit");
-  await page.keyboard.press("Escape");
+  await page.getByRole("button", { name: "Close" }).click();
   await budget.getByRole("button", { name: "Remove…" }).click();
   await page.getByRole("button", { name: "Remove", exact: true }).click();
   await expect(page.getByText("There are no budgets")).toBeVisible();

@@ -32,7 +32,7 @@ export function FormDialog({ title, act, onClose, submit, ready = true, busy, er
             {children}
             {error ? <Failure error={error} /> : null}
             <div className="row-of">
-              <Button type="submit" look="first" isDisabled={!ready || busy}>
+              <Button type="submit" look="first" isDisabled={!ready} aria-busy={busy}>
                 {act}
               </Button>
               <Button onPress={onClose}>Close</Button>

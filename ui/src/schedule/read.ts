@@ -85,5 +85,5 @@ export function changed(id?: string) {
 
 // useBudgets reads all budgets with their standing.
 export function useBudgets() {
-  return useQuery({ queryKey: ["budgets"], queryFn: ({ signal }) => need(api.GET("/v1/budgets", { signal })), staleTime: 10_000 });
+  return useQuery({ queryKey: ["budgets"], queryFn: ({ signal }) => need(api.GET("/v1/budgets", { signal })), refetchInterval: every });
 }
