@@ -1,4 +1,4 @@
-export const groups = ["turn", "tool", "agent", "session"] as const;
+export const groups = ["none", "turn", "tool", "agent", "session"] as const;
 export type Group = (typeof groups)[number];
 
 // TimelineSearch is what the address of a timeline holds. from and to are the range in ms since 1970.
