@@ -152,12 +152,12 @@ for (const scheme of ["light", "dark"] as const) {
       await page.setViewportSize({ width, height: 800 });
       const id = await server.session("A session with a rather long title that has to break somewhere");
       await server.say(id, "background");
-      await expect.poll(async () => (await server.api<{ items: unknown[] }>("GET", `/v1/tasks?session_id=${id}`)).items.length).toBe(1);
+      await expect.poll(async () => (await server.api<{ items: unknown[] }>("GET", `/v1/tasks?session=${id}`)).items.length).toBe(1);
       await server.say(id, "charge");
       await server.say(await server.session("Other"), "hello");
       await enter(page, server);
       for (const [name, path, shown] of [
-        ["events", `sessions/${id}/events`, page.locator('a[data-seq="2"]')],
+        ["events", `sessions/${id}/events`, page.getByText("approval.requested")],
         ["event", `sessions/${id}/events?seq=2`, page.getByTestId("event").getByText("State before and after")],
         ["journals", "events", page.getByRole("link", { name: /rather long title/ })],
         ["timeline", `sessions/${id}/timeline`, page.getByTestId("bars-table")],

@@ -4,9 +4,9 @@ test("timeline: bars cross the end of their turn, grow, and the table has the sa
   const id = await server.session("Work");
   await server.say(id, "background");
   await enter(page, server, `sessions/${id}/timeline`);
-  const task = page.getByRole("link", { name: /^Count, task, .*outlives its turn/ });
+  const task = page.getByRole("link", { name: /^Count\s+task, .*outlives its turn/ });
   await expect(task).toBeVisible();
-  await expect(page.getByRole("link", { name: /^Model, step 1, model call, ran / })).toBeVisible();
+  await expect(page.getByRole("link", { name: /^Model, step 1\s+model call, ran / })).toBeVisible();
   await expect(page.locator(".marks .turn-end").first()).toBeAttached();
   await expect(connection(page)).toHaveAttribute("data-state", "live");
   const bars = () => page.locator("li [data-bar]").evaluateAll((all) => all.map((el) => (el as HTMLElement).dataset.bar));
@@ -14,7 +14,7 @@ test("timeline: bars cross the end of their turn, grow, and the table has the sa
   expect((await bars()).length).toBeGreaterThan(2);
   expect(await rows()).toEqual(await bars());
   await server.say(id, "charge");
-  await expect(page.getByRole("link", { name: /add, call, .*needs a person/i })).toBeVisible(); // without a reload
+  await expect(page.getByRole("link", { name: /add\s+call, .*needs a person/i })).toBeVisible(); // without a reload
   expect(await rows()).toEqual(await bars());
   await accessible(page);
   await picture(page, "timeline-light");

@@ -6,7 +6,7 @@ import { duration, oneLine } from "../text/text";
 import type { Bar, TurnMark } from "./fold";
 import type { Row } from "./group";
 import { ticks, type Scale } from "./scale";
-import { barLook, nameOf, span } from "./words";
+import { barLook, nameOf, span, spansOf } from "./words";
 
 const height = 30;
 const percent = (x: number) => `${(100 * x).toFixed(3)}%`;
@@ -91,11 +91,14 @@ function Axis({ scale }: { scale: Scale }) {
 function BarRow({ bar, scale }: { bar: Bar; scale: Scale }) {
   const look = barLook(bar);
   return (
-    <Link to="/sessions/$id/events" params={{ id: bar.session }} search={{ seq: bar.seq }} preload={false} className="bar-row" aria-label={nameOf(bar)} title={nameOf(bar)} data-bar={bar.id}>
+    <Link to="/sessions/$id/events" params={{ id: bar.session }} search={{ seq: bar.seq }} preload={false} className="bar-row" title={nameOf(bar)} data-bar={bar.id}>
       <span className="label" dir="auto">
         <State look={{ ...look, word: "" }} />
-        <span className="name">{oneLine(bar.name, 80)}</span>
-        <small className="soft">{span(bar)}</small>
+        <span className="name">
+          {oneLine(bar.name, 120)}
+          <span className="visually-hidden"> {spansOf(bar)}</span>
+        </span>
+        <small className="soft" aria-hidden="true">{span(bar)}</small>
       </span>
       <span className="track">
         {bar.parts.map((p, i) => {

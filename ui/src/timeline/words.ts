@@ -20,12 +20,15 @@ export function barLook(b: Bar): Look {
 }
 
 // nameOf says all that a bar shows, for those who do not see it.
-export function nameOf(b: Bar): string {
+export const nameOf = (b: Bar) => `${oneLine(b.name, 120)}, ${spansOf(b)}`;
+
+// spansOf is nameOf without the name.
+export function spansOf(b: Bar): string {
   const spans = ([["queue", "queued"], ["run", "ran"], ["human", "waited for a person"], ["gap", "waited to try again"]] as const)
     .map(([kind, word]) => [word, total(b, kind)] as const)
     .filter(([word, ms]) => ms > 0 || (word === "ran" && b.kind !== "pause"))
     .map(([word, ms]) => `${word} ${duration(ms)}`);
-  return [oneLine(b.name, 120), kindWords[b.kind], ...spans, barLook(b).word.toLowerCase(), b.outlives ? "outlives its turn" : ""].filter(Boolean).join(", ");
+  return [kindWords[b.kind], ...spans, barLook(b).word.toLowerCase(), b.outlives ? "outlives its turn" : ""].filter(Boolean).join(", ");
 }
 
 // span returns how long a bar lasted.
