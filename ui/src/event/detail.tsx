@@ -22,13 +22,14 @@ export function Detail({ place, seq }: { place: Place; seq: number }) {
     queryKey: ["event", id, seq],
     queryFn: ({ signal }) => need(api.GET("/v1/sessions/{id}/events/{seq}", { signal, params: { path: { id, seq } } })) as Promise<Schemas["EventState"]>,
     staleTime: Infinity,
-    placeholderData: (before) => before,
   });
+  // the event itself is there at once; the state takes the fold of all that came before
+  const raw = useQuery({ queryKey: ["event alone", id, seq], queryFn: async ({ signal }) => (await readPage(id, { after: String(seq - 1), limit: 1 }, signal)).items[0] ?? null, staleTime: Infinity, enabled: seq <= top });
   const gone = one.error instanceof RequestFailed && (one.error.status === 404 || one.error.status === 400);
   const shown = one.data;
-  const event = shown?.event as Event | undefined;
+  const event = (raw.data ?? shown?.event) as Event | undefined;
   return (
-    <aside className="inspector" aria-label={`Event ${seq}`} data-testid="event" data-seq={one.isPlaceholderData ? undefined : event?.seq}>
+    <aside className="inspector" aria-label={`Event ${seq}`} data-testid="event" data-seq={event?.seq}>
       <div className="row-of bar">
         <Link to="/sessions/$id/events" params={{ id }} search={filterOf(search)} className="back">
           ← All events
@@ -45,7 +46,7 @@ export function Detail({ place, seq }: { place: Place; seq: number }) {
       ) : one.error ? (
         <Failure error={one.error} onRetry={() => void one.refetch()} />
       ) : null}
-      {!gone && shown && event && (
+      {!gone && event && (
         <>
           <h2>
             #{event.seq} <span className={`tone-${toneOf(event)}`}>{safe(event.type)}</span>
@@ -55,7 +56,15 @@ export function Detail({ place, seq }: { place: Place; seq: number }) {
             <time dateTime={event.at}>{timeOf(event.at)}</time>
             {event.actor && ` · by ${oneLine(event.actor, 60)}`}
           </p>
-          <State shown={shown} />
+          {shown ? (
+            <State shown={shown} />
+          ) : (
+            one.isPending && (
+              <p className="small soft" role="status">
+                Computing the state before and after…
+              </p>
+            )
+          )}
           <Same place={place} event={event} />
           <section>
             <h3>Event</h3>
@@ -64,7 +73,7 @@ export function Detail({ place, seq }: { place: Place; seq: number }) {
           <CopyLine text={`perdure event show ${id} ${event.seq}`} />
         </>
       )}
-      {!shown && !one.error && <p role="status">Reading…</p>}
+      {!event && !one.error && <p role="status">Reading…</p>}
     </aside>
   );
 }

@@ -1,5 +1,5 @@
 import { useInfiniteQuery, useQueries, useQuery } from "@tanstack/react-query";
-import { useEffect, useMemo, useRef, useState } from "react";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { need } from "../../client";
 import { api, stream } from "../app/api";
 import { useFrame } from "../app/hooks";
@@ -52,7 +52,7 @@ export function useLastSeq(id: string) {
     };
     return stream.follow({ name: id, after: () => latest.current, onFrame });
   }, [id, started, draw]);
-  const renew = () => setBase(latest.current);
+  const renew = useCallback(() => setBase((known) => (known === undefined ? known : latest.current)), []);
   return { session, base, top, live: live.current, renew };
 }
 

@@ -22,6 +22,8 @@ export function EventRows({ id, search, journal }: { id: string; search: EventSe
   const [view, setView] = useState<[number, number]>([0, 40]);
   const rows = useRows(id, search, journal, top, view);
   const navigate = useNavigate();
+  const { renew } = journal;
+  useEffect(() => renew(), [renew]); // a new filter searches what arrived since the page began
   // eslint-disable-next-line react-hooks/incompatible-library
   const virtual = useVirtualizer({ count: rows.count, getScrollElement: () => box.current, estimateSize: () => height, overscan: 12, getItemKey: (i) => rows.seqOf(i) ?? i });
   const items = virtual.getVirtualItems();

@@ -1,9 +1,8 @@
-export const groups = ["turn", "tool", "agent", "session"] as const;
+export const groups = ["none", "turn", "tool", "agent", "session"] as const;
 export type Group = (typeof groups)[number];
 
-// TimelineSearch is what the address of a timeline holds. from and to are the range in ms since 1970;
-// at names the bar that is open.
-export type TimelineSearch = { from?: number; to?: number; group?: Group; at?: string };
+// TimelineSearch is what the address of a timeline holds. from and to are the range in ms since 1970.
+export type TimelineSearch = { from?: number; to?: number; group?: Group };
 
 // readTimeline takes what it knows from an address.
 export function readTimeline(s: Record<string, unknown>): TimelineSearch {
@@ -13,6 +12,5 @@ export function readTimeline(s: Record<string, unknown>): TimelineSearch {
   if (s.from !== undefined && s.to !== undefined && Number.isFinite(from) && Number.isFinite(to) && from < to) Object.assign(out, { from, to });
   const group = groups.find((g) => g === s.group);
   if (group) out.group = group;
-  if (typeof s.at === "string" && s.at !== "") out.at = s.at;
   return out;
 }
