@@ -72,7 +72,7 @@ test("an unknown outcome: what it means, and its resolution in the browser", asy
   await expect(page.getByTestId("ribbon")).toContainText("The server died");
   await expect(page.getByTestId("ribbon")).toContainText("0 effects repeated");
   await page.getByRole("button", { name: "Why it was safe" }).click();
-  await expect(page.getByTestId("ribbon")).toContainText("which knows how to continue");
+  await expect(page.getByTestId("ribbon")).toContainText("which looks for its work");
   await expect(page.getByTestId("ribbon").getByRole("link", { name: "1 unknown: resolve" })).toBeVisible();
   await accessible(page);
   await picture(page, "tasks-ribbon");
@@ -112,7 +112,7 @@ test("a question is answered in the page, by the form that its schema makes", as
   await question.getByRole("button", { name: "Answer", exact: true }).click();
   await expect(state(page)).toContainText("Done");
   await page.getByRole("tab", { name: "Arguments and result" }).click();
-  await expect(page.getByLabel("Result")).toContainText("Blue");
+  await expect(page.getByLabel("Result", { exact: true })).toContainText("Blue");
 });
 
 test("kill -9 of the server while a task is open: it says so, keeps what is shown, resumes, and shows the ribbon", async ({ page, server }) => {
@@ -300,7 +300,7 @@ for (const scheme of ["light", "dark"] as const) {
         ["tasks-done", "tasks?tab=done", rows(page).first()],
         ["task-log", `tasks/${count.id}`, page.getByText("line 3").first()],
         ["task-events", `tasks/${count.id}?tab=events`, page.getByText("task.created").first()],
-        ["task-result", `tasks/${count.id}?tab=result`, page.getByLabel("Arguments")],
+        ["task-result", `tasks/${count.id}?tab=result`, page.getByLabel("Arguments", { exact: true })],
       ] as const) {
         await page.goto(`${server.url}/ui/${path}`);
         await expect(shown).toBeVisible();

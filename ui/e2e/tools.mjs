@@ -45,7 +45,7 @@ createInterface({ input: process.stdin }).on("line", async (line) => {
   } catch {
     return;
   }
-  if (m.method === undefined) return waiting.get(m.id)?.(m.result ?? {});
+  if (m.method === undefined) return waiting.get(m.id)?.(m.result ?? { action: `refused: ${m.error?.message}` });
   if (m.id === undefined) return;
   if (m.method === "initialize") return send({ id: m.id, result: { protocolVersion: m.params.protocolVersion, capabilities: { tools: {} }, serverInfo: { name: "fx", version: "1" } } });
   if (m.method === "tools/list") return send({ id: m.id, result: { tools } });

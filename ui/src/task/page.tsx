@@ -19,7 +19,7 @@ import { heartbeat } from "./heartbeat";
 import { LifeLine } from "./lifeview";
 import { useOpenTasks } from "./live";
 import { TaskLog } from "./log";
-import { ended, taskLook } from "./look";
+import { ended, statusOf, taskLook } from "./look";
 import { AttemptsPart, ChildrenPart, EventsPart, ResultPart } from "./parts";
 import { fraction, progressWords } from "./rate";
 import { Resolve } from "./resolve";
@@ -145,7 +145,7 @@ function Facts({ task, readAt, now }: { task: Task; readAt: number; now: number 
   if (task.progress?.current !== undefined) {
     rows.push(["Progress", <span key="p" className="factbar"><progress max={1} value={fraction(task.progress)} aria-label="Progress" /> {progressWords(task.progress, undefined)} {oneLine(task.progress.label ?? "", 80)}</span>]);
   }
-  if (task.state_detail) rows.push(["Status", oneLine(task.state_detail, 300)]);
+  if (statusOf(task)) rows.push(["Status", oneLine(statusOf(task), 300)]);
   if (beat) rows.push(["Heartbeat", <span key="b" className={`tone-${beat.tone}`}>{beat.words.replace(/^heartbeat /, "")}</span>]);
   if (task.deadline_at && !ended(task.state)) rows.push(["Deadline", clock(task.deadline_at)]);
   return (
