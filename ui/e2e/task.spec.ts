@@ -155,6 +155,7 @@ test("a long log: few rows in the document, one line of a megabyte, search, firs
   expect(await page.locator(".logrow").count()).toBeLessThanOrEqual(300);
   await page.getByRole("button", { name: "First error" }).click();
   await expect(page.locator(".logrow[data-found]")).toContainText("FATAL out of paper");
+  await page.getByLabel("Search the log").fill("<b>red");
   await expect(output).toContainText("␛[31m<b>red</b>␛[0m");
   await expect(output.locator("b")).toHaveCount(0);
   await page.getByLabel("Search the log").fill("row 123456");
