@@ -201,6 +201,16 @@ test("many are selected, and each action says before what it would do", async ({
   await expect(page.getByRole("dialog")).toContainText("had a part of its effect");
 });
 
+test("U-5: a call that holds its turn is detached from its card, and lives on as a task", async ({ page, server }) => {
+  const session = await ask(server, "wait");
+  await enter(page, server, `sessions/${session}`);
+  await expect(page.getByText("This turn waits for it")).toBeVisible();
+  await page.getByRole("button", { name: "Detach" }).click();
+  await expect(page.locator(".card")).toHaveAttribute("data-state", "background");
+  await taskIn(server, session, "running");
+  await expect(page.getByText("This turn waits for it")).toHaveCount(0);
+});
+
 test("U-9: filter, tab and rows stay over reload and back; what a filter cannot mean is said", async ({ page, server }) => {
   await taskIn(server, await ask(server, "count"), "running");
   await taskIn(server, await ask(server, "climb"), "running");

@@ -4,7 +4,7 @@ import { useEffect, useMemo } from "react";
 import { Tab, TabList, TabPanel, Tabs } from "react-aria-components";
 import { need, RequestFailed } from "../../client";
 import { api } from "../app/api";
-import { useConnection, useNow, useTitle } from "../app/hooks";
+import { useConnection, useNow, usePaused, useTitle } from "../app/hooks";
 import { State } from "../app/icon";
 import { NotFound } from "../app/notfound";
 import { Failure } from "../app/pieces";
@@ -36,11 +36,12 @@ type Read = { task: Task; readAt: number };
 
 export function TaskPage() {
   const { id } = route.useParams();
+  const paused = usePaused();
   const open = useOpenTasks().find((t) => t.id === id);
   const read = useQuery({
     queryKey: ["task", id],
     queryFn: ({ signal }) => need(api.GET("/v1/tasks/{id}", { signal, params: { path: { id } } })) as Promise<Task>,
-    refetchInterval: (q) => (q.state.data && !ended(q.state.data.state) ? 2000 : false),
+    refetchInterval: (q) => (q.state.data && !paused && !ended(q.state.data.state) ? 2000 : false),
   });
   const { refetch } = read;
   useEffect(() => {

@@ -1,6 +1,6 @@
-import { useNow } from "../app/hooks";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useMemo, useRef, useState, type Dispatch, type SetStateAction } from "react";
+import { useNow } from "../app/hooks";
 import { Button } from "../app/pieces";
 import { useLiveList } from "../event/list";
 import type { Session, Task } from "../event/types";
