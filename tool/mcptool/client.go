@@ -323,8 +323,8 @@ func (c *Client) elicit(ctx context.Context, p *mcp.ElicitParams) (*mcp.ElicitRe
 	return result, err
 }
 
-// plainNumber returns a number of a decoded answer as a number of Go: the SDK checks answers against
-// the schema of the question by their types, and a json.Number is a string.
+// plainNumber returns a number of a decoded answer as a number of Go: the SDK checks answers
+// against the schema of the question by their types, and a json.Number is a string.
 func plainNumber(value any) any {
 	n, ok := value.(json.Number)
 	if !ok {

@@ -1,6 +1,9 @@
 // An MCP server over stdio for the tests: tools that ask, report progress, hang, or fail.
 import { createInterface } from "node:readline";
 
+// A call that never ends outlives a server that was killed, so this program ends by itself.
+setTimeout(() => process.exit(), 150_000);
+
 const send = (m) => process.stdout.write(JSON.stringify({ jsonrpc: "2.0", ...m }) + "\n");
 const open = { type: "object", properties: {}, additionalProperties: true };
 const tools = [
