@@ -40,6 +40,7 @@ async function taskIn(server: Server, session: string, ...states: string[]): Pro
 }
 
 const state = (page: Page) => page.getByTestId("task-state");
+const lastLine = async (page: Page) => Number(/line (\d+)\D*$/.exec(await page.getByLabel("Output").innerText())?.[1] ?? 0);
 const rows = (page: Page) => page.locator(".taskrow");
 
 test("U-3: every running task is one command and one click away, and its log follows", async ({ page, server }) => {
@@ -49,7 +50,7 @@ test("U-3: every running task is one command and one click away, and its log fol
   await page.getByRole("link", { name: "Tasks" }).first().click();
   await page.getByRole("link", { name: /Count/ }).click();
   await expect(page.getByRole("heading", { name: "Count" })).toBeVisible();
-  await expect(page.getByLabel("Output")).toContainText("line 3");
+  await expect(page.getByLabel("Output")).toContainText(/line \d+/);
   await expect(page.getByTestId("log-state")).toContainText("follows");
   await expect(page.getByRole("list", { name: "Life of the task" })).toContainText("Claimed (attempt 1)");
   await accessible(page);
@@ -116,11 +117,12 @@ test("a question is answered in the page, by the form that its schema makes", as
 test("kill -9 of the server while a task is open: it says so, keeps what is shown, resumes, and shows the ribbon", async ({ page, server }) => {
   const task = await taskIn(server, await ask(server, "count"), "running");
   await enter(page, server, `tasks/${task.id}`);
-  await expect(page.getByLabel("Output")).toContainText("line 2");
+  await expect.poll(() => lastLine(page)).toBeGreaterThan(1);
   await server.kill();
   await expect(connection(page)).toHaveAttribute("data-state", /reconnecting|offline/);
   await expect(page.getByTestId("log-state")).toContainText("the server is away");
-  await expect(page.getByLabel("Output")).toContainText("line 2");
+  const last = await lastLine(page);
+  expect(last).toBeGreaterThan(1);
   await expect(state(page)).toContainText("Running");
   await picture(page, "task-server-away");
   await server.start();
@@ -128,9 +130,7 @@ test("kill -9 of the server while a task is open: it says so, keeps what is show
   await expect(page.getByTestId("ribbon")).toContainText(/The server died after \d\d:\d\d:\d\d, .*1 task.* resumed in .* 0 effects repeated/);
   await expect(page.getByTestId("log-state")).toContainText("follows");
   await expect(page.getByRole("list", { name: "Life of the task" })).toContainText("Taken over (attempt 2)");
-  const text = await page.getByLabel("Output").innerText();
-  const last = Number(/line (\d+)\D*$/.exec(text)?.[1]);
-  await expect(page.getByLabel("Output")).toContainText(`line ${last + 3}`);
+  await expect.poll(() => lastLine(page)).toBeGreaterThan(last + 3);
   await page.getByRole("tab", { name: "Attempts" }).click();
   await expect(page).toHaveURL(/tab=attempts/);
   await expect(page.getByRole("cell", { name: /still ran and was followed again/ })).toBeVisible();
@@ -307,7 +307,7 @@ for (const scheme of ["light", "dark"] as const) {
         ["tasks-working", "tasks?tab=working", rows(page).first()],
         ["tasks-failed", "tasks?tab=failed", rows(page).first()],
         ["tasks-done", "tasks?tab=done", rows(page).first()],
-        ["task-log", `tasks/${count.id}`, page.getByText("line 3").first()],
+        ["task-log", `tasks/${count.id}`, page.getByText(/^line \d+$/).first()],
         ["task-events", `tasks/${count.id}?tab=events`, page.getByText("task.created").first()],
         ["task-result", `tasks/${count.id}?tab=result`, page.getByLabel("Arguments", { exact: true })],
       ] as const) {
