@@ -9,8 +9,8 @@ import (
 // Recovery is what crash recovery did with the work of one dead worker, as far as this process did
 // it. All numbers count records that were taken over, not attempts to do so.
 type Recovery struct {
-	// Crashed says that the worker did not stop in an orderly way. Work that an orderly stop left to
-	// the next start is taken over like that of a crash.
+	// Crashed says that the worker did not stop in an orderly way. Work that an orderly stop left
+	// to the next start is taken over like that of a crash.
 	Crashed bool `json:"crashed"`
 	// LastSignAt is the last sign of life of the dead worker: a heartbeat, or a later write to work
 	// that it left. The worker ended after it. Zero: it left none.
@@ -36,6 +36,7 @@ type Recovery struct {
 type TaskOverview struct {
 	States   map[perdure.TaskState]int `json:"states"`   // every state, with the number of its tasks
 	Monitors map[perdure.TaskState]int `json:"monitors"` // of these, the tasks that only represent a schedule
-	// HeartbeatMS is the interval in which a worker confirms that it is alive, and its tasks with it.
+	// HeartbeatMS is the interval in which a worker confirms that it is alive, and its tasks with
+	// it.
 	HeartbeatMS int64 `json:"heartbeat_interval_ms"`
 }

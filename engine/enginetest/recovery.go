@@ -51,8 +51,8 @@ func recoveredTask(t *testing.T, open Harness) {
 	s.Release("bg_hold")
 	s.rest()
 
-	r := s.onlyRecovery()
-	if r.Tasks != 1 || r.Calls != 0 || r.Unknown != 0 || r.Actions[perdure.TakeOverRunAgain] != 1 {
+	r := s.onlyRecovery() // the call that started the task may not have been settled
+	if r.Tasks != 1 || r.Calls > 1 || r.Unknown != 0 || r.Actions[perdure.TakeOverRunAgain] != 1+r.Calls {
 		t.Errorf("got %+v, want one task that ran again", r)
 	}
 }

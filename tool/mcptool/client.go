@@ -316,7 +316,27 @@ func (c *Client) elicit(ctx context.Context, p *mcp.ElicitParams) (*mcp.ElicitRe
 		return nil, fmt.Errorf("no person can be asked here: %w", err)
 	}
 	result := &mcp.ElicitResult{Action: "accept"}
-	return result, perdure.DecodeKnownJSON(mustJSON(reply["content"]), &result.Content)
+	err = perdure.DecodeKnownJSON(mustJSON(reply["content"]), &result.Content)
+	for name, value := range result.Content {
+		result.Content[name] = plainNumber(value)
+	}
+	return result, err
+}
+
+// plainNumber returns a number of a decoded answer as a number of Go: the SDK checks answers
+// against the schema of the question by their types, and a json.Number is a string.
+func plainNumber(value any) any {
+	n, ok := value.(json.Number)
+	if !ok {
+		return value
+	}
+	if whole, err := n.Int64(); err == nil {
+		return whole
+	}
+	if f, err := n.Float64(); err == nil {
+		return f
+	}
+	return value
 }
 
 // notForwarded refuses requests of servers that Perdure does not pass on to its own client. The SDK

@@ -1,6 +1,9 @@
 // An MCP server over stdio for the tests: tools that ask, report progress, hang, or fail.
 import { createInterface } from "node:readline";
 
+// A call that never ends outlives a server that was killed, so this program ends by itself.
+setTimeout(() => process.exit(), 150_000);
+
 const send = (m) => process.stdout.write(JSON.stringify({ jsonrpc: "2.0", ...m }) + "\n");
 const open = { type: "object", properties: {}, additionalProperties: true };
 const tools = [
@@ -45,7 +48,7 @@ createInterface({ input: process.stdin }).on("line", async (line) => {
   } catch {
     return;
   }
-  if (m.method === undefined) return waiting.get(m.id)?.(m.result ?? {});
+  if (m.method === undefined) return waiting.get(m.id)?.(m.result ?? { action: `refused: ${m.error?.message}` });
   if (m.id === undefined) return;
   if (m.method === "initialize") return send({ id: m.id, result: { protocolVersion: m.params.protocolVersion, capabilities: { tools: {} }, serverInfo: { name: "fx", version: "1" } } });
   if (m.method === "tools/list") return send({ id: m.id, result: { tools } });

@@ -82,8 +82,8 @@ type Scheduler interface {
 	StartQueued()
 	// ReportActivity says that the turn of a session shows activity: text, progress, output.
 	ReportActivity(id perdure.SessionID)
-	// ReportTakeOver says that this worker took over a call or task of a dead one. It is called after
-	// the commit, and may be called twice for the same one.
+	// ReportTakeOver says that this worker took over a call or task of a dead one. It is called
+	// after the commit, and may be called twice for the same one.
 	ReportTakeOver(done TakenOver)
 	// CreateSchedule creates a schedule for a call of a model, and its monitor if the call asks for
 	// one, in one commit. Called again for the same call, it creates nothing.

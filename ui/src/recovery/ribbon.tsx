@@ -3,9 +3,11 @@ import { Link } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import { need } from "../../client";
 import { api } from "../app/api";
+import { serverNow } from "../app/clock";
 import { useConnection } from "../app/hooks";
 import { Icon } from "../app/icon";
 import { Button } from "../app/pieces";
+import "./ribbon.css";
 import { headline, reasons, type Recovery } from "./words";
 
 const shownFor = 24 * 3_600_000;
@@ -19,7 +21,7 @@ function useRecovery(): Recovery | undefined {
     queryKey: ["recoveries"],
     queryFn: ({ signal }) => need(api.GET("/v1/recoveries", { signal })) as Promise<{ items: Recovery[] }>,
     staleTime: 30_000,
-    refetchInterval: 10_000,
+    refetchInterval: state === "live" ? 10_000 : false,
   });
   const { refetch } = read;
   useEffect(() => {
@@ -33,7 +35,7 @@ export function Ribbon() {
   const r = useRecovery();
   const [open, setOpen] = useState(false);
   const [gone, setGone] = useState(() => sessionStorage.getItem(hidden) ?? "");
-  if (!r || gone === r.started_at || Date.now() - Date.parse(r.started_at) > shownFor) return null;
+  if (!r || gone === r.started_at || serverNow() - Date.parse(r.started_at) > shownFor) return null;
   return (
     <section className="ribbon" aria-label="Crash recovery" data-testid="ribbon">
       <p role="status">

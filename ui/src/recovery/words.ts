@@ -7,7 +7,7 @@ export type Recovery = Schemas["Recovery"];
 export const actionWords: Record<string, string> = {
   adopt: "still ran and was followed again",
   run_first: "had not started, and started",
-  reattach: "was given back to its tool, which knows how to continue",
+  reattach: "was given back to its tool, which looks for its work",
   run_again: "ran again: its class allows it",
   reconcile: "was asked whether it had happened",
   stop: "was stopped as asked",

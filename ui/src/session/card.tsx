@@ -5,6 +5,7 @@ import { useNow } from "../app/hooks";
 import { Icon, State } from "../app/icon";
 import { Button } from "../app/pieces";
 import type { Progress } from "../event/types";
+import { Detach } from "../task/detach";
 import { duration, oneLine, pretty, safe } from "../text/text";
 import { approvalLook } from "../approval/look";
 import { Images } from "./image";
@@ -40,6 +41,7 @@ export function CallCard({ call, session }: { call: CallEntry; session: string }
       {(running || call.state === "unknown" || child || open) && (
         <div className="body">
           {running && <Live call={call} />}
+          {call.state === "running" && !call.taskId && <Detach session={session} call={call.id} />}
           {call.state === "unknown" && <Unknown call={call} session={session} />}
           {child && (
             <p className="small">

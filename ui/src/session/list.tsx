@@ -11,6 +11,7 @@ import { useKeepScroll } from "../app/scroll";
 import { useLiveList } from "../event/list";
 import type { Session } from "../event/types";
 import { useMay } from "../principal/principal";
+import { Ribbon } from "../recovery/ribbon";
 import { age, oneLine, plural } from "../text/text";
 import { sessionLook } from "./look";
 import "./session.css";
@@ -78,6 +79,7 @@ export function SessionList() {
         </nav>
         <Start />
       </div>
+      <Ribbon />
       {pages.error && rows.length === 0 ? (
         <div className="center">
           <Failure error={pages.error} onRetry={() => void pages.refetch()} />

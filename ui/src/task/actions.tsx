@@ -4,9 +4,11 @@ import { useState } from "react";
 import { Dialog, Heading, Modal, ModalOverlay } from "react-aria-components";
 import { need, type Schemas } from "../../client";
 import { api, queries } from "../app/api";
-import { Button, CopyLine, Failure } from "../app/pieces";
+import { ActionLines } from "../app/lines";
+import { Button, Failure } from "../app/pieces";
 import type { Event, Task } from "../event/types";
 import { useMay } from "../principal/principal";
+import { line, type Request } from "../text/shell";
 import { clock, duration, oneLine } from "../text/text";
 import { ended } from "./look";
 import { able, retryWords } from "./run";
@@ -77,25 +79,26 @@ function Retry({ task, close }: { task: Task; close: () => void }) {
   );
 }
 
-// Commands shows the command line of each action, to copy.
+// Commands shows the lines of the CLI and of curl for each action, to copy.
 function Commands({ task, close }: { task: Task; close: () => void }) {
-  const lines: [string, string][] = [
-    ["Show it", `perdure task show ${task.id}`],
-    ["Follow its log", `perdure task log ${task.id} --follow`],
+  const post = (verb: string, body: unknown = {}): Request => ({ method: "POST", path: `/v1/tasks/${task.id}/${verb}`, body });
+  const lines: [string, string, Request][] = [
+    ["Show it", line("perdure", "task", "show", task.id), { method: "GET", path: `/v1/tasks/${task.id}` }],
+    ["Follow its log", line("perdure", "task", "log", task.id, "--follow"), { method: "GET", path: `/v1/tasks/${task.id}/log?follow=true` }],
   ];
-  if (able("cancel", task)) lines.push(["Cancel it", `perdure task cancel ${task.id}`]);
-  if (task.input_request) lines.push(["Answer its question", `perdure task input ${task.id} "ANSWER"`]);
-  if (able("retry", task)) lines.push(["Retry it", `perdure api POST /v1/tasks/${task.id}/retry`]);
-  if (able("resolve", task)) lines.push(["Resolve it", `perdure task resolve ${task.id} --happened`]);
+  if (able("cancel", task)) lines.push(["Cancel it", line("perdure", "task", "cancel", task.id), post("cancel")]);
+  if (task.input_request) lines.push(["Answer its question", line("perdure", "task", "input", task.id, "ANSWER"), post("input", { id: task.input_request.id, answer: "ANSWER" })]);
+  if (able("retry", task)) lines.push(["Retry it", line("perdure", "api", "POST", `/v1/tasks/${task.id}/retry`), post("retry")]);
+  if (able("resolve", task)) lines.push(["Resolve it", line("perdure", "task", "resolve", task.id, "--happened"), post("resolve", { outcome: "happened" })]);
   return (
     <div className="stack">
       <Heading slot="title" level={2}>
         The same on the command line
       </Heading>
-      {lines.map(([word, line]) => (
+      {lines.map(([word, cli, curl], i) => (
         <div key={word}>
           <p className="small soft">{word}</p>
-          <CopyLine text={line} />
+          <ActionLines cli={cli} curl={curl} open={i < 3} />
         </div>
       ))}
       <div className="row-of">

@@ -51,7 +51,8 @@ export function BulkBar({ tasks, onDone }: { tasks: Task[]; onDone: () => void }
 }
 
 // Form says what would happen before it does, and afterwards what happened.
-function Form({ verb, tasks, close }: { verb: Verb; tasks: Task[]; close: (done: boolean) => void }) {
+function Form({ verb, tasks: now, close }: { verb: Verb; tasks: Task[]; close: (done: boolean) => void }) {
+  const [tasks] = useState(now); // as they were when the question was asked
   const chosen = tasks.filter((t) => able(verb, t));
   const others = tasks.length - chosen.length;
   const [outcome, setOutcome] = useState<Outcome>();

@@ -1,9 +1,10 @@
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
-import { useCallback, useEffect, useMemo, useState } from "react";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { State } from "../app/icon";
 import { Button, CopyLine, Failure } from "../app/pieces";
 import { useTitle } from "../app/hooks";
 import { useOpenApprovals } from "../approval/live";
+import type { Task } from "../event/types";
 import { Ribbon } from "../recovery/ribbon";
 import { oneLine } from "../text/text";
 import { BulkBar } from "./bulk";
@@ -31,7 +32,11 @@ export function TaskList() {
   useEffect(() => setPicked(none), [tab, text]);
   useTitle(`Tasks, ${tabWords[tab].toLowerCase()}`);
   const asks = tab === "needs-you" && filter.words.length === 0 ? approvals : [];
-  const chosen = useMemo(() => rows.filter((t) => picked.has(t.id)), [rows, picked]);
+  const known = useRef(new Map<string, Task>()); // a selected task may leave the list
+  const chosen = useMemo(() => {
+    rows.forEach((t) => known.current.set(t.id, t));
+    return [...picked].map((id) => known.current.get(id)).filter((t) => t !== undefined);
+  }, [rows, picked]);
   const loadMore = useCallback(() => {
     if (pages.hasNextPage && !pages.isFetchingNextPage) void pages.fetchNextPage();
   }, [pages]);
@@ -51,7 +56,7 @@ export function TaskList() {
       <Ribbon />
       <div className="toolbar" role="toolbar" aria-label="Filter and actions">
         <FilterField text={text} tab={tab} />
-        {chosen.length > 0 ? <BulkBar tasks={chosen} onDone={() => setPicked(none)} /> : (tab === "working" || tab === "needs-you") && rows.length > 0 && <CancelMatching tab={tab} filter={filter} />}
+        {chosen.length > 0 ? <BulkBar tasks={chosen} onDone={() => setPicked(none)} /> : (tab === "working" || tab === "needs-you") && <CancelMatching tab={tab} filter={filter} />}
       </div>
       {filter.faults.map((f) => (
         <p key={f} className="fault small" role="alert">

@@ -108,10 +108,10 @@ export function TaskLog({ task }: { task: Task }) {
           {search.note}
         </p>
       )}
+      <span ref={probe} className="probe" aria-hidden="true">
+        {"0".repeat(100)}
+      </span>
       <div className="logbox" ref={view.box} onScroll={view.onScroll} tabIndex={0} role="region" aria-label="Output">
-        <span ref={probe} className="probe" aria-hidden="true">
-          {"0".repeat(100)}
-        </span>
         <div style={{ height: Math.max(view.total, rowPx), position: "relative" }}>
           <div style={{ transform: `translateY(${Math.max(0, view.offset)}px)` }}>
             {shown.map(({ n, row }) => (

@@ -1,4 +1,5 @@
 import type { Look } from "../app/icon";
+import type { Task } from "../event/types";
 
 const looks: Record<string, Look> = {
   queued: { icon: "clock", word: "Queued", tone: "soft" },
@@ -18,4 +19,9 @@ export function taskLook(state: string): Look {
 // ended reports whether a task has ended.
 export function ended(state: string): boolean {
   return state === "succeeded" || state === "failed" || state === "canceled" || state === "unknown";
+}
+
+// statusOf returns what a task says about its state. The detail of its start says less than its state.
+export function statusOf(t: Task): string {
+  return t.state === "running" && t.state_detail === "Starting" ? "" : (t.state_detail ?? "");
 }

@@ -4,7 +4,7 @@ import { useEffect, useMemo } from "react";
 import { Tab, TabList, TabPanel, Tabs } from "react-aria-components";
 import { need, RequestFailed } from "../../client";
 import { api } from "../app/api";
-import { useConnection, useNow, useTitle } from "../app/hooks";
+import { useConnection, useNow, usePaused, useTitle } from "../app/hooks";
 import { State } from "../app/icon";
 import { NotFound } from "../app/notfound";
 import { Failure } from "../app/pieces";
@@ -19,7 +19,7 @@ import { heartbeat } from "./heartbeat";
 import { LifeLine } from "./lifeview";
 import { useOpenTasks } from "./live";
 import { TaskLog } from "./log";
-import { ended, taskLook } from "./look";
+import { ended, statusOf, taskLook } from "./look";
 import { AttemptsPart, ChildrenPart, EventsPart, ResultPart } from "./parts";
 import { fraction, progressWords } from "./rate";
 import { Resolve } from "./resolve";
@@ -36,11 +36,12 @@ type Read = { task: Task; readAt: number };
 
 export function TaskPage() {
   const { id } = route.useParams();
+  const paused = usePaused();
   const open = useOpenTasks().find((t) => t.id === id);
   const read = useQuery({
     queryKey: ["task", id],
     queryFn: ({ signal }) => need(api.GET("/v1/tasks/{id}", { signal, params: { path: { id } } })) as Promise<Task>,
-    refetchInterval: (q) => (q.state.data && !ended(q.state.data.state) ? 2000 : false),
+    refetchInterval: (q) => (q.state.data && !paused && !ended(q.state.data.state) ? 2000 : false),
   });
   const { refetch } = read;
   useEffect(() => {
@@ -145,7 +146,7 @@ function Facts({ task, readAt, now }: { task: Task; readAt: number; now: number 
   if (task.progress?.current !== undefined) {
     rows.push(["Progress", <span key="p" className="factbar"><progress max={1} value={fraction(task.progress)} aria-label="Progress" /> {progressWords(task.progress, undefined)} {oneLine(task.progress.label ?? "", 80)}</span>]);
   }
-  if (task.state_detail) rows.push(["Status", oneLine(task.state_detail, 300)]);
+  if (statusOf(task)) rows.push(["Status", oneLine(statusOf(task), 300)]);
   if (beat) rows.push(["Heartbeat", <span key="b" className={`tone-${beat.tone}`}>{beat.words.replace(/^heartbeat /, "")}</span>]);
   if (task.deadline_at && !ended(task.state)) rows.push(["Deadline", clock(task.deadline_at)]);
   return (

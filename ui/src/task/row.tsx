@@ -5,20 +5,20 @@ import type { Task } from "../event/types";
 import { classWords } from "../session/look";
 import { age, oneLine } from "../text/text";
 import { heartbeat } from "./heartbeat";
-import { ended, taskLook } from "./look";
+import { ended, statusOf, taskLook } from "./look";
 import { fraction, progressWords } from "./rate";
 
-type Props = { task: Task; now: number; readAt: number; beatMs: number; left: boolean; perSecond: number | undefined; picked: boolean; onPick: (on: boolean) => void };
+type Props = { session: string; task: Task; now: number; readAt: number; beatMs: number; left: boolean; perSecond: number | undefined; picked: boolean; onPick: (on: boolean) => void };
 
 // lastLine returns what a task said last.
 function lastLine(t: Task): string {
   if (t.state === "awaiting_input" && t.input_request) return t.input_request.prompt;
   if (ended(t.state)) return t.error?.message || t.summary || t.narration || t.tool;
-  return t.state_detail || t.tail?.trimEnd().split("\n").at(-1) || t.narration || t.tool;
+  return statusOf(t) || t.tail?.trimEnd().split("\n").at(-1) || t.narration || t.tool;
 }
 
 // TaskRow shows one task on one height, whatever it says.
-export const TaskRow = memo(function TaskRow({ task: t, now, readAt, beatMs, left, perSecond, picked, onPick }: Props) {
+export const TaskRow = memo(function TaskRow({ session, task: t, now, readAt, beatMs, left, perSecond, picked, onPick }: Props) {
   const name = oneLine(t.display_name || t.tool, 120);
   const beat = heartbeat(t, readAt, beatMs);
   const part = fraction(t.progress);
@@ -50,7 +50,9 @@ export const TaskRow = memo(function TaskRow({ task: t, now, readAt, beatMs, lef
           {beat && <span className={`tone-${beat.tone}`}>{beat.words}</span>}
           {t.attempt > 1 && <span className="soft">attempt {t.attempt}</span>}
         </span>
-        <span className="col sessioncol small soft mono">{t.session_id.slice(0, 16)}</span>
+        <span className="col sessioncol small soft" dir="auto">
+          {session}
+        </span>
         <span className="soft small age">{age(t.finished_at || t.started_at || t.created_at, now)}</span>
       </Link>
     </>

@@ -3,6 +3,7 @@ import { useEffect, useMemo, useRef } from "react";
 import { need, type Schemas } from "../../client";
 import { api, queries } from "../app/api";
 import { serverNow } from "../app/clock";
+import { usePaused } from "../app/hooks";
 import type { Task } from "../event/types";
 import { matches, tabOf, tabQuery, type Filter, type Tab } from "./filter";
 import { useOpenTasks } from "./live";
@@ -47,6 +48,7 @@ type Read = { items: Task[]; next?: string; readAt: number };
 // useTaskRows joins the pages of a tab with what the stream said since, the newest task first.
 export function useTaskRows(tab: Tab, filter: Filter, total: number | undefined) {
   const open = useOpenTasks();
+  const paused = usePaused();
   const ask = { ...tabQuery[tab], ...(filter.tool ? { tool: filter.tool } : {}), ...(filter.older ? { older: filter.older } : {}) };
   const pages = useInfiniteQuery({
     queryKey: ["tasks", tab, ask],
@@ -56,7 +58,7 @@ export function useTaskRows(tab: Tab, filter: Filter, total: number | undefined)
     },
     initialPageParam: "",
     getNextPageParam: (last) => last.next || undefined,
-    refetchInterval: (q) => (tab === "working" && (q.state.data?.pages.length ?? 0) <= 2 ? beatReadMs : false),
+    refetchInterval: (q) => (tab === "working" && !paused && (q.state.data?.pages.length ?? 0) <= 2 ? beatReadMs : false),
     placeholderData: keepPreviousData,
   });
   const { refetch } = pages;

@@ -1,9 +1,10 @@
-import { useNow } from "../app/hooks";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useMemo, useRef, useState, type Dispatch, type SetStateAction } from "react";
+import { useNow } from "../app/hooks";
 import { Button } from "../app/pieces";
-import type { Task } from "../event/types";
-import { plural } from "../text/text";
+import { useLiveList } from "../event/list";
+import type { Session, Task } from "../event/types";
+import { oneLine, plural } from "../text/text";
 import { Rates } from "./rate";
 import { TaskRow } from "./row";
 import { steady } from "./steady";
@@ -29,6 +30,8 @@ export function TaskRows({ rows, readAt, beatMs, picked, onPick, more, onEnd }: 
   const taken = useRef(fresh);
   const held = (over || inside || picked.size > 0) && taken.current === fresh;
   const now = useNow();
+  const sessions = useLiveList<Session>("sessions");
+  const titleOf = (t: Task) => oneLine(sessions.get(t.session_id)?.title || t.session_id.slice(0, 16), 60);
   const rates = useRef(new Rates());
   const view = useMemo(() => steady(kept.current, rows, held), [rows, held]);
   useEffect(() => {
@@ -81,6 +84,7 @@ export function TaskRows({ rows, readAt, beatMs, picked, onPick, more, onEnd }: 
             return (
               <li key={item.key} className="taskrow" data-left={view.left.has(t.id) || undefined} aria-setsize={more ? -1 : view.rows.length} aria-posinset={item.index + 1} style={{ transform: `translateY(${item.start}px)` }}>
                 <TaskRow
+                  session={titleOf(t)}
                   task={t}
                   now={now}
                   readAt={readAt}
