@@ -111,22 +111,25 @@ test("by keyboard only: next, previous, deny with a note, approve", async ({ pag
   await expect(rows(page)).toHaveCount(0);
 });
 
-test("single keys can be switched off", async ({ page, server }) => {
+test("single keys can be switched off, and those that lead to a page decide nothing", async ({ page, server }) => {
   const id = await asking(server, "Keys off");
   const approval = await ask(server, id, "echo", { message: "first" });
   await enter(page, server, `approvals?id=${approval}`);
-  await page.getByRole("checkbox", { name: /Keys/ }).uncheck();
   await expect(page.getByLabel("Exact arguments")).toBeVisible();
+  await page.keyboard.press("g");
+  await page.keyboard.press("a");
+  await expect(page).toHaveURL(/approvals/);
+  await page.goto(`${server.url}/ui/approvals?id=${approval}`);
+  await expect(page.getByLabel("Exact arguments")).toBeVisible();
+  await expect(card(page)).toHaveAttribute("data-state", "open");
+  await page.keyboard.press("?");
+  await expect(page.getByRole("dialog")).toContainText("Deny with a note");
+  await page.getByRole("checkbox", { name: /single key/ }).uncheck();
+  await page.getByRole("button", { name: "Close" }).click();
   await page.keyboard.press("a");
   await page.keyboard.press("d");
   await expect(page.getByRole("button", { name: "Approve once" })).toBeVisible();
-  await page.reload();
-  await expect(page.getByRole("checkbox", { name: /Keys/ })).not.toBeChecked();
-  await page.getByRole("checkbox", { name: /Keys/ }).check();
-  await expect(page.getByLabel("Exact arguments")).toBeVisible();
-  await page.getByRole("checkbox", { name: /Keys/ }).blur();
-  await page.keyboard.press("d");
-  await expect(page.getByLabel("What the model reads instead of a result")).toBeFocused();
+  await expect(card(page)).toHaveAttribute("data-state", "open");
 });
 
 test("of two persons who decide at once, the second is told who decided", async ({ page, server, browser }) => {

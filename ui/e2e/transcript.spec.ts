@@ -1,7 +1,7 @@
 import type { Page } from "@playwright/test";
 import { join } from "node:path";
 import { accessible, connection, enter, expect, fits, picture, test } from "./rig";
-import type { Server } from "./server";
+import { Server } from "./server";
 
 const model = `scripted:${join(import.meta.dirname, "transcript.yaml")}`;
 
@@ -141,6 +141,34 @@ test("a decided call says who decided, and a subagent is a link", async ({ page,
   await link.click();
   await expect(page).not.toHaveURL(new RegExp(id));
   await expect(answer(page).getByRole("listitem").first()).toBeVisible();
+});
+
+test("a call whose outcome is unknown says so beside its arguments, and leads to its resolution", async ({ page }) => {
+  const fx = { command: process.execPath, args: [join(import.meta.dirname, "tools.mjs")] };
+  const server = await Server.start("tasks.yaml", { "mcp.json": JSON.stringify({ mcpServers: { fx } }) });
+  try {
+    const { id } = await server.api<{ id: string }>("POST", "/v1/sessions", { agent: { name: "helper", capabilities: ["mcp_fx"] }, title: "Hang" });
+    await enter(page, server, `sessions/${id}`);
+    await server.say(id, "hang");
+    await expect(page.locator(".card")).toHaveAttribute("data-state", "running");
+    await server.kill();
+    await server.start();
+    await expect(page.locator(".card")).toHaveAttribute("data-state", "unknown");
+    await accessible(page);
+    await picture(page, "session-unknown");
+    await page.getByRole("button", { name: "Resolve…" }).click();
+    const dialog = page.getByRole("dialog");
+    await expect(dialog.getByRole("button", { name: "Record it" })).toBeDisabled();
+    await dialog.getByRole("radio", { name: /It happened/ }).check();
+    await dialog.getByLabel(/Note/).fill("the bank has it");
+    await expect(dialog).toContainText("--happened");
+    await dialog.getByRole("button", { name: "Record it" }).click();
+    await expect(dialog).toHaveCount(0);
+    await expect(page.locator(".card")).toHaveAttribute("data-state", "success");
+    await expect(page.getByText(/resolved a call: happened/)).toBeVisible();
+  } finally {
+    await server.stop();
+  }
 });
 
 for (const scheme of ["light", "dark"] as const) {

@@ -55,7 +55,7 @@ export function useKeys(name: string, keys: Keys) {
       if (!key.startsWith("ctrl+") && (!keysOn() || typing(e.target))) return;
       const pair = Date.now() - before.at < together ? `${before.key} ${key}` : "";
       before = { key, at: Date.now() };
-      const found = latest.current[pair] ?? latest.current[key];
+      const found = latest.current[pair] ?? (elsewhere(pair) ? undefined : latest.current[key]);
       if (!found) return;
       e.preventDefault();
       before.key = "";
@@ -64,6 +64,12 @@ export function useKeys(name: string, keys: Keys) {
     document.addEventListener("keydown", onKey);
     return () => document.removeEventListener("keydown", onKey);
   }, []);
+}
+
+// elsewhere reports whether two keys are a shortcut of another component. Then the second key alone is
+// none: a person who presses g a to see the approvals must not approve one.
+function elsewhere(pair: string): boolean {
+  return pair !== "" && !!queries.getQueryData<KeyGroup[]>(["keys"])?.some((g) => g.keys.some((k) => k.key === pair));
 }
 
 // useKeyGroups returns all shortcuts of what is shown.

@@ -34,7 +34,7 @@ export function ExactCall({ exact }: { exact: Exact }) {
       {file && <FileDiff session={approval.session_id} change={file} open={approval.state === "open"} />}
       {typeof command === "string" && (
         <div>
-          <h3>Command</h3>
+          <h3>Command{command.length > 600 && ` · ${command.length.toLocaleString("en")} characters, all of them below`}</h3>
           <Whole text={visible(command)} label="Command" />
         </div>
       )}

@@ -1,10 +1,12 @@
 import type { UseMutationResult } from "@tanstack/react-query";
 import { useState } from "react";
+import { useKeys } from "../app/keys";
+import { ActionLines } from "../app/lines";
 import { Button, Failure } from "../app/pieces";
 import type { Approval } from "../event/types";
 import { useMay } from "../principal/principal";
+import { line } from "../text/shell";
 import { plural, safe } from "../text/text";
-import { useKeys } from "./keys";
 import { irreversible } from "./order";
 import type { Outcome, Verdict } from "./send";
 
@@ -31,7 +33,11 @@ export function Decide({ approval, ready, equal, keys, act }: Props) {
     setAll(false);
     setStep("deny");
   };
-  useKeys({ a: () => approve(false), d: deny, ...(equal.length > 0 ? { r: () => approve(true) } : {}) }, keys && may && step === "ask");
+  useKeys("This question", !keys || !may || step !== "ask" ? {} : {
+    a: { about: irreversible(approval) ? "Approve, by typing the name of the tool" : "Approve once", run: () => approve(false) },
+    d: { about: "Deny with a note", run: deny },
+    ...(equal.length > 0 ? { r: { about: `Approve all ${equal.length + 1} equal ones`, run: () => approve(true) } } : {}),
+  });
   if (!may) return <p className="small">{why}</p>;
   const send = (verdict: Verdict["verdict"], note: string) => act.mutate({ verdict, note, all: of(all) });
   return (
@@ -62,6 +68,7 @@ export function Decide({ approval, ready, equal, keys, act }: Props) {
             )}
           </div>
           <p className="soft small">{consequences(approval, equal.length)}</p>
+          <ActionLines cli={line("perdure", "approve", approval.id)} curl={{ method: "POST", path: `/v1/approvals/${approval.id}/approve`, body: { args_digest: approval.args_digest } }} />
         </>
       )}
     </div>

@@ -2,6 +2,7 @@ import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { useEffect, useMemo, useRef } from "react";
 import { RequestFailed } from "../../client";
 import { useNow, useTitle } from "../app/hooks";
+import { keysOn, useKeys } from "../app/keys";
 import { State } from "../app/icon";
 import { NotFound } from "../app/notfound";
 import { Failure } from "../app/pieces";
@@ -12,7 +13,6 @@ import { age, duration, oneLine, pretty } from "../text/text";
 import { visible } from "../text/exact";
 import { ApprovalCard } from "./card";
 import { History } from "./history";
-import { useKeys, useSingleKeys } from "./keys";
 import { useOpenApprovals } from "./live";
 import { approvalLook, classLook } from "./look";
 import { hasty, inOrder } from "./order";
@@ -56,17 +56,10 @@ export function ApprovalsPage() {
   );
 }
 
+// Keys names the keys beside the list, unless they are switched off, which the list behind ? does.
 function Keys() {
-  const [on, set] = useSingleKeys();
   const { may } = useMay("approve");
-  return (
-    <label className="small soft row-of keys">
-      <input type="checkbox" checked={on} onChange={(e) => set(e.target.checked)} />
-      <span>
-        Keys: {may && "a approve, d deny, r all equal ones, "}j next, k previous
-      </span>
-    </label>
-  );
+  return keysOn() ? <span className="small soft keys">Keys: {may && "a approve, d deny, r all equal ones, "}j next, k previous, ? all</span> : null;
 }
 
 function Inbox({ rows, id }: { rows: Approval[]; id?: string }) {
@@ -82,7 +75,7 @@ function Inbox({ rows, id }: { rows: Approval[]; id?: string }) {
     const row = rows[Math.min(Math.max(to, 0), rows.length - 1)];
     if (row) void navigate({ to: "/approvals", search: { id: row.id }, replace: true });
   };
-  useKeys({ j: () => go(at + 1), k: () => go(at < 0 ? 0 : at - 1) });
+  useKeys("Approvals", { j: { about: "Next question", run: () => go(at + 1) }, k: { about: "Previous question", run: () => go(at < 0 ? 0 : at - 1) } });
   useEffect(() => {
     box.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
   }, [id]);
