@@ -12,7 +12,7 @@ test("perdure dev: every page shows something within ten seconds, and survives a
     const row = (name: RegExp) => page.getByRole("link", { name });
     await expect(row(/Needs you: delete the report/)).toBeVisible({ timeout: 10_000 });
     await expect(row(/Foreground/)).toBeVisible();
-    await expect(page.getByTestId("badge")).toContainText("3 running", { timeout: 10_000 });
+    await expect(page.getByTestId("badge")).toContainText(/[1-9]\d* running/, { timeout: 10_000 });
     await expect(page.getByTestId("badge")).toContainText(/1 needs? you/);
     await accessible(page);
     await fits(page);
