@@ -20,7 +20,6 @@ func notRunExamples() map[string]string {
 		"":      "the same as those of the commands",
 		"serve": "runs until it is stopped: testdata/detach.txtar and docs/tutorial.md", "stop": "ends the server of this test: testdata/detach.txtar",
 		"dev":        "runs until it is stopped: testdata/dev.txtar",
-		"ui":         "prints a link of a running server: testdata/ui.txtar",
 		"demo crash": "minutes: testdata/demo.txtar", "demo agents": "likewise", "demo approvals": "likewise", "chaos": "likewise: testdata/chaos.txtar",
 		"mcp serve": "speaks a protocol: testdata/mcp.txtar", "mcp proxy": "likewise", "mcp test": "starts a program that is not brought",
 		"tool init": "writes into the folder where it runs: testdata/tool.txtar", "connection add": "leads to another service: TestConnections",

@@ -32,7 +32,7 @@ import (
 // also below a path.
 func TestBehindNginx(t *testing.T) {
 	t.Parallel()
-	program := findNginx(t)
+	program := nginxProgram(t)
 	dir := t.TempDir()
 	authority := selfSigned(t, dir)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -105,6 +105,18 @@ func TestBehindNginx(t *testing.T) {
 		}
 	}
 	noSecretIn(t, filepath.Join(dir, "access.log"))
+}
+
+// nginxProgram returns the path of nginx, which Debian keeps out of PATH.
+func nginxProgram(t *testing.T) string {
+	t.Helper()
+	program, err := exec.LookPath("nginx")
+	if err != nil {
+		if program, err = exec.LookPath("/usr/sbin/nginx"); err != nil {
+			t.Fatal("the page on nginx is tried with it: install it, or let make soak do it")
+		}
+	}
+	return program
 }
 
 // nginxConfig is the configuration of the page, with addresses and files of this test.
@@ -204,16 +216,4 @@ func selfSigned(t *testing.T, dir string) *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(parsed)
 	return pool
-}
-
-// findNginx returns the program of nginx, which Debian keeps out of the path of most users.
-func findNginx(t *testing.T) string {
-	t.Helper()
-	for _, name := range []string{"nginx", "/usr/sbin/nginx"} {
-		if program, err := exec.LookPath(name); err == nil {
-			return program
-		}
-	}
-	t.Fatal("the page on nginx is tried with it: install it, or let make soak do it")
-	return ""
 }

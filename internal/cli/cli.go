@@ -2,9 +2,10 @@
 // opens.
 //
 // It may import the root, engine, docs, internal/redact, kong, and its own sub-packages (admin,
-// chaoscmd, complete, demo, dev, man, mcp, output, raw, scaffold, settings). Everything else arrives
-// as functions in a [Dependencies]. The one thing to know: data goes to stdout and messages go to
-// stderr, and no text of a journal reaches a terminal before [printable] has filtered it (C18).
+// chaoscmd, complete, demo, dev, man, mcp, output, raw, scaffold, settings). Everything else
+// arrives as functions in a [Dependencies]. The one thing to know: data goes to stdout and messages
+// go to stderr, and no text of a journal reaches a terminal before [printable] has filtered it
+// (C18).
 package cli
 
 import (

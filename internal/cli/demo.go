@@ -65,9 +65,8 @@ func (p demoPages) pages(a *app, typed <-chan string, ended func()) (pages *demo
 	if p.Wait < 0 {
 		return nil, usageError("--wait must not be negative", "give a duration such as 60s, or 0 to wait for no browser")
 	}
-	if host, _, err := net.SplitHostPort(p.Addr); p.Addr != "" && (err != nil || !isThisMachine(host)) {
-		return nil, usageError("--addr "+p.Addr+" is no address of this machine only; other machines can reach it, or nobody",
-			"give HOST:PORT with a loopback address, for instance 127.0.0.1:7373")
+	if err := checkLoopback(p.Addr); err != nil {
+		return nil, err
 	}
 	pages = &demo.Pages{Addr: p.Addr, Wait: p.Wait, Typed: typed}
 	if p.Addr == "" {
@@ -121,10 +120,17 @@ func (c *demoApprovals) Run(ctx context.Context, a *app) error {
 	})
 }
 
-// isThisMachine reports whether only this machine can reach an address of the host.
-func isThisMachine(host string) bool {
-	addr, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && addr.IsLoopback()
+// checkLoopback refuses a typed address that other machines can reach. Empty: none was typed.
+func checkLoopback(typed string) error {
+	host, _, err := net.SplitHostPort(typed)
+	if typed == "" || err == nil && host == "localhost" {
+		return nil
+	}
+	if addr, parsed := netip.ParseAddr(host); err == nil && parsed == nil && addr.IsLoopback() {
+		return nil
+	}
+	return usageError("--addr "+typed+" is not an address of this machine only, so other machines can reach it",
+		"give HOST:PORT with a loopback address, for instance "+defaultAddr)
 }
 
 // DemoChildOptions configures the process that the demo kills.

@@ -35,6 +35,9 @@ func (c *devCommand) Run(ctx context.Context, a *app) error {
 	if a.typed["database"] || a.typed["server"] {
 		return usageError("dev works on a directory of its own", "remove --database and --server; --data names a directory to keep")
 	}
+	if err := checkLoopback(c.Addr); err != nil {
+		return err
+	}
 	if len(c.Command) > 0 && c.Command[0] == "--" {
 		c.Command = c.Command[1:]
 	}

@@ -258,7 +258,7 @@ func (d *devServer) beginTour(ctx context.Context, eng Engine) error {
 	return nil
 }
 
-// clear cancels the work of a directory that is about to be removed, because its commands would
+// clear ends the work of a directory that is about to be removed, because its commands would
 // survive the server.
 func (d *devServer) clear(ctx context.Context, eng Engine) error {
 	if !d.scratch || d.Keep {
@@ -268,24 +268,10 @@ func (d *devServer) clear(ctx context.Context, eng Engine) error {
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	asked := map[perdure.TaskID]bool{}
-	for {
-		tasks, err := eng.Tasks().List(ctx, "")
-		if err != nil {
-			return nil // the time is up
-		}
-		open := 0
-		for _, task := range tasks {
-			if task.State.Terminal() {
-				continue
-			}
-			if open++; !asked[task.ID] {
-				asked[task.ID] = true
-				_, _ = eng.Tasks().Cancel(ctx, task.ID, "operator", "perdure dev ends") // it may have ended
-			}
-		}
-		if open == 0 {
-			return nil
+	for asked := map[string]bool{}; ; {
+		open, err := endWork(ctx, eng, asked)
+		if err != nil || open == 0 {
+			return nil // an error means that the time is up
 		}
 		select {
 		case <-tick.C:
@@ -293,4 +279,37 @@ func (d *devServer) clear(ctx context.Context, eng Engine) error {
 			return nil
 		}
 	}
+}
+
+// endWork interrupts the turns that are running, and cancels the tasks, each once. It returns how
+// many have not ended.
+func endWork(ctx context.Context, eng Engine, asked map[string]bool) (open int, err error) {
+	const by, why = "operator", "perdure dev ends"
+	sessions, err := eng.Sessions().List(ctx, 0)
+	if err != nil {
+		return 0, err
+	}
+	for _, s := range sessions {
+		if s.Status != perdure.SessionActive {
+			continue
+		}
+		if open++; !asked[string(s.ID)] {
+			asked[string(s.ID)] = true
+			_ = eng.Sessions().Interrupt(ctx, s.ID, by, why) // its turn may have ended
+		}
+	}
+	tasks, err := eng.Tasks().List(ctx, "")
+	if err != nil {
+		return 0, err
+	}
+	for _, task := range tasks {
+		if task.State.Terminal() {
+			continue
+		}
+		if open++; !asked[string(task.ID)] {
+			asked[string(task.ID)] = true
+			_, _ = eng.Tasks().Cancel(ctx, task.ID, by, why) // it may have ended
+		}
+	}
+	return open, nil
 }

@@ -48,7 +48,9 @@ test("F3 demo approvals --ui: both payments are decided in the browser", async (
     const asks = page.getByTestId("approval");
     await expect(asks.filter({ hasText: "996" })).toBeVisible();
     await picture(page, "demo-approvals");
-    await asks.filter({ hasText: "996" }).getByRole("button", { name: "Approve once" }).click();
+    await asks.filter({ hasText: "996" }).getByRole("button", { name: "Approve once…" }).click(); // a payment cannot be undone
+    await page.getByLabel(/type the name of the tool/).fill("pay");
+    await page.getByRole("button", { name: "Approve once", exact: true }).click();
     await demo.says(/invoice 9 is paid once, exactly 996/);
     await asks.filter({ hasText: "672" }).getByRole("button", { name: "Deny…" }).click();
     await page.getByRole("button", { name: "Deny", exact: true }).click();

@@ -33,11 +33,11 @@ type Piece struct{ Title, Message string }
 // listed first.
 func Tour() []Piece {
 	return []Piece{
-		{"Foreground: the turn waits for its calls", "add"},
-		{"Detached: a call that outlasts its soft budget", "outlast"},
-		{"Background: work that the agent started, and that outlives its turn", "background"},
-		{"Scheduled: a report every ten minutes", "schedule"},
-		{"Subagents: three pieces of work for others", "delegate"},
-		{"Needs you: a file is deleted only after your approval", "delete"},
+		{"Foreground: the turn waits", "add"},
+		{"Detached: tests outlast their turn", "outlast"},
+		{"Background: a build and a check", "background"},
+		{"Scheduled: every ten minutes", "schedule"},
+		{"Subagents: three helpers", "delegate"},
+		{"Needs you: delete the report?", "delete"},
 	}
 }
