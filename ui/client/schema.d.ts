@@ -2030,7 +2030,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Count the current work, as perdure ps --prompt does */
+        /** Count the current work by what somebody has to do about it */
         get: operations["get-work"];
         put?: never;
         post?: never;

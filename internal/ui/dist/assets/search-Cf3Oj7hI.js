@@ -1,0 +1,1 @@
+var e=[`none`,`turn`,`tool`,`agent`,`session`];function t(t){let n={},r=Number(t.from),i=Number(t.to);t.from!==void 0&&t.to!==void 0&&Number.isFinite(r)&&Number.isFinite(i)&&r<i&&Object.assign(n,{from:r,to:i});let a=e.find(e=>e===t.group);return a&&(n.group=a),n}export{t as n,e as t};

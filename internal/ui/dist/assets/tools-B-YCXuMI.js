@@ -1,0 +1,1 @@
+export{n as Tools}from"./tools-ClUk7Q9I.js";
