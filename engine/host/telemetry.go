@@ -84,14 +84,10 @@ type orphan struct {
 
 // NoteOrphans remembers the sessions of dead workers with their last sign of life, for the list of
 // recoveries, and so that the time until each is resumed can be measured.
-func (e *Host) NoteOrphans(r store.Reader, sessions []store.Session) error {
-	workers, err := r.Workers().List()
-	if err != nil {
-		return err
-	}
+func (e *Host) NoteOrphans(now time.Time, workers []store.Worker, sessions []store.Session) {
 	seen := map[perdure.WorkerID]time.Time{}
 	for _, w := range workers {
-		if w.ID == e.worker || e.cfg.Workers.Shared && w.LeaseUntil.After(r.Now()) {
+		if w.ID == e.worker || e.cfg.Workers.Shared && w.LeaseUntil.After(now) {
 			seen[w.ID] = time.Time{}
 			continue
 		}
@@ -108,7 +104,6 @@ func (e *Host) NoteOrphans(r store.Reader, sessions []store.Session) error {
 		}
 		e.lastSigns.Store(s.ID, orphan{s.Worker, last})
 	}
-	return nil
 }
 
 // reportResumed reports that a session of a dead worker was resumed.

@@ -333,7 +333,8 @@ func (e *Engine) orphans(ctx context.Context, all bool) (ids []perdure.SessionID
 				ids = append(ids, s.ID)
 			}
 		}
-		return errors.Join(err, e.host.NoteOrphans(r, sessions))
+		e.host.NoteOrphans(r.Now(), workers, sessions)
+		return err
 	})
 	if err == nil && len(dead) > 0 {
 		err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {

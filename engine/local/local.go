@@ -225,10 +225,12 @@ func (e *Engine) unfinished(ctx context.Context) ([]perdure.SessionID, error) {
 				ids = append(ids, s.ID)
 			}
 		}
-		if err := e.host.NoteOrphans(tx.Reader(), sessions); err != nil {
+		workers, err := tx.Workers().List()
+		if err != nil {
 			return err
 		}
-		return e.removeDeadWorkers(tx)
+		e.host.NoteOrphans(tx.Now(), workers, sessions)
+		return e.removeDeadWorkers(tx, workers)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("find unfinished sessions: %w", err)
@@ -238,11 +240,7 @@ func (e *Engine) unfinished(ctx context.Context) ([]perdure.SessionID, error) {
 
 // removeDeadWorkers removes the rows of earlier processes. The lock on the data directory proves
 // that they are dead (LG20).
-func (e *Engine) removeDeadWorkers(tx store.Tx) error {
-	workers, err := tx.Workers().List()
-	if err != nil {
-		return err
-	}
+func (e *Engine) removeDeadWorkers(tx store.Tx, workers []store.Worker) error {
 	for _, w := range workers {
 		if w.ID == e.worker.ID {
 			continue
