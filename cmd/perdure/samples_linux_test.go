@@ -24,7 +24,7 @@ type sample struct {
 func (s sample) command() string {
 	words := strings.Fields(s.line)
 	switch words[0] {
-	case "run", "ps", "log", "attach", "cancel", "resolve", "approve", "deny", "api", "serve", "stop", "ui", "doctor", "version", "help", "completion", "chaos":
+	case "run", "ps", "log", "attach", "cancel", "resolve", "approve", "deny", "api", "serve", "stop", "ui", "dev", "doctor", "version", "help", "completion", "chaos":
 		return words[0]
 	}
 	return words[0] + " " + words[1]
@@ -42,7 +42,7 @@ func otherCommands() map[string]string {
 		"log": "the bytes of a log", "task log": "likewise", "attach": "likewise", "task attach": "likewise",
 		"file cat": "the bytes of a file", "file get": "writes a file of this machine, and prints nothing", "image get": "likewise", "sql dump": "SQL text",
 		"session export": "its own lines, of JSON whatever was asked for", "tool call": "what the tool answers, which is JSON",
-		"serve": "a URL, until it ends", "ui": "a link", "stop": "it ends the server of the samples; its script reads its JSON", "help": "text", "completion": "a script", "admin rotate-key": "words only",
+		"serve": "a URL, until it ends", "ui": "a link", "dev": "a link, until it ends", "stop": "it ends the server of the samples; its script reads its JSON", "help": "text", "completion": "a script", "admin rotate-key": "words only",
 		"mcp serve": "stdout belongs to the protocol", "mcp proxy": "likewise", "mcp config": "a block to paste", "mcp test": "words only",
 		"tool init":  "writes into the folder where it runs; its script reads its JSON",
 		"demo crash": "minutes; its scripts read its JSON", "chaos": "likewise", "demo agents": "likewise", "demo approvals": "likewise",

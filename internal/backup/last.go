@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store/sqlite"
 )
 
 // LastFile is the file of a data directory that names its last backup, for people. It is not backed
@@ -39,8 +40,15 @@ func ReadLast(dir string) (last Last, err error) {
 	return last, nil
 }
 
-// WriteLast records the last backup of a data directory. A crash may lose it.
+// WriteLast records the last backup of a data directory. A crash may lose it. A copy of a backup is
+// not recorded, because a file more in the directory would make the backup impossible to restore.
 func WriteLast(dir string, last Last) error {
+	if err := sqlite.RefuseBackup(dir); err != nil {
+		if errors.Is(err, perdure.Conflict) {
+			return nil
+		}
+		return err
+	}
 	text, err := json.MarshalIndent(last, "", "  ")
 	if err != nil {
 		return err
