@@ -290,6 +290,12 @@ func (t Task) CancelRequested() bool { return !t.CancelRequestedAt.IsZero() }
 // AwaitsInput reports whether the task waits for an answer. A task that is being canceled does not.
 func (t Task) AwaitsInput() bool { return t.State == TaskAwaitingInput && !t.CancelRequested() }
 
+// AwaitsApproval reports whether the task waits for the decision about an approval, its own or one
+// of its subagent. Such a task needs nothing beside that decision.
+func (t Task) AwaitsApproval() bool {
+	return t.AwaitsInput() && t.InputRequest != nil && t.InputRequest.Kind == "approval"
+}
+
 // ArtifactDir is the folder of a background run's files. It is the same for all attempts.
 func (t Task) ArtifactDir() string { return "/.background/" + string(t.Run) }
 

@@ -65,7 +65,9 @@ func (a *API) work(ctx context.Context) (now work, err error) {
 		case perdure.TaskQueued, perdure.TaskRunning:
 			now.Running++
 		case perdure.TaskAwaitingInput:
-			now.NeedsYou++
+			if !t.AwaitsApproval() { // an open approval counts by itself
+				now.NeedsYou++
+			}
 		case perdure.TaskUnknown:
 			unknown[t.Session]++
 			now.Unknown++

@@ -209,6 +209,10 @@ func (a workList) collectWork(ctx context.Context, eng Engine, of perdure.Sessio
 		return nil, fmt.Errorf("list tasks: %w", err)
 	}
 	for _, t := range tasks {
+		ofTask := func(p perdure.Approval) bool { return of == "" || p.Task == t.ID }
+		if t.AwaitsApproval() && slices.ContainsFunc(asked, ofTask) {
+			continue // the approval has a row
+		}
 		if row := a.psTask(t); row.Group != psDone && row.Group != psFailed || !t.FinishedAt.Before(since) ||
 			t.State == perdure.TaskUnknown {
 			all = append(all, row)

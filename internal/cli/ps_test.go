@@ -51,6 +51,20 @@ func busyOffice(words string) office {
 	}
 }
 
+// TestPsCountsApprovalsOnce: a task that waits for an approval is no second thing that needs
+// somebody.
+func TestPsCountsApprovalsOnce(t *testing.T) {
+	t.Parallel()
+	waits := perdure.Task{ID: "task_1", Session: "session_1", State: perdure.TaskAwaitingInput, Tool: "bash", InputRequest: &perdure.InputRequest{Kind: "approval"}}
+	asks := perdure.Task{ID: "task_2", Session: "session_1", State: perdure.TaskAwaitingInput, Tool: "ask", InputRequest: &perdure.InputRequest{Kind: "question"}}
+	open := perdure.Approval{ID: "appr_1", Session: "session_1", Task: "task_1", State: perdure.ApprovalOpen, Tool: "bash"}
+	eng := office{scene: &scene{views: [][]perdure.Task{{waits, asks}}, approvals: []perdure.Approval{open}}}
+	_, out, talk := command{args: "ps --prompt", engine: eng}.run(t.Context())
+	if out != "2 needs you\n" {
+		t.Errorf("got %q, %s", out, talk)
+	}
+}
+
 // TestC19Terminal checks the order of the groups of ps on a terminal of 80 columns and 24 lines,
 // and that no row wraps.
 func TestC19Terminal(t *testing.T) {

@@ -1,3 +1,4 @@
+import { serverNow } from "../app/clock";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { Dialog, DialogTrigger, Popover } from "react-aria-components";
@@ -95,7 +96,7 @@ function More({ search, onChange }: { search: EventSearch; onChange: (f: Filter)
     const change: Filter = { of: draft.of?.trim() ?? "", actor: draft.actor?.trim() ?? "", since: "", until: "" };
     for (const at of ["since", "until"] as const) {
       if (!draft[at]?.trim()) continue;
-      const found = moment(draft[at], Date.now());
+      const found = moment(draft[at], serverNow());
       if (!found) return setWrong(`“${oneLine(draft[at], 40)}” is no time. Write 14:02, 2026-03-01 14:02, or an age such as 2h.`);
       change[at] = found;
     }

@@ -1,3 +1,4 @@
+import { serverNow } from "../app/clock";
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { need } from "../../client";
@@ -14,8 +15,8 @@ const listed = 20; // fires that the dialog names
 
 // Backfill fires for times that have passed: a period, then what would fire, then the confirmation.
 export function Backfill({ s, onClose }: { s: Schedule; onClose: () => void }) {
-  const [from, setFrom] = useState(() => localIn(Date.now() - 86_400_000, s.timezone));
-  const [to, setTo] = useState(() => localIn(Date.now() - 60_000, s.timezone));
+  const [from, setFrom] = useState(() => localIn(serverNow() - 86_400_000, s.timezone));
+  const [to, setTo] = useState(() => localIn(serverNow() - 60_000, s.timezone));
   const range = { from: momentIn(from, s.timezone), to: momentIn(to, s.timezone) };
   const send = (dry_run: boolean) => need<{ items: Fire[] }>(api.POST("/v1/schedules/{id}/backfill", { params: { path: { id: s.id } }, body: { ...range, dry_run } } as never));
   const count = useMutation({ mutationFn: () => send(true) });

@@ -1,3 +1,4 @@
+import { serverNow } from "../app/clock";
 import { useState } from "react";
 import { need, type Schemas } from "../../client";
 import { api, queries } from "../app/api";
@@ -111,7 +112,7 @@ function Create({ scopes, onClose, onMade }: { scopes: Scope[]; onClose: () => v
   const create = useAct(
     () =>
       need<Schemas["IssuedToken"]>(
-        api.POST("/v1/tokens", { body: { name: name.trim(), scopes: chosen, ...(agent ? { agent } : {}), ...(ends.ms ? { expires_at: new Date(Date.now() + ends.ms).toISOString() } : {}) } } as never),
+        api.POST("/v1/tokens", { body: { name: name.trim(), scopes: chosen, ...(agent ? { agent } : {}), ...(ends.ms ? { expires_at: new Date(serverNow() + ends.ms).toISOString() } : {}) } } as never),
       ),
     (t) => {
       void reread();

@@ -1,3 +1,4 @@
+import { serverNow } from "../app/clock";
 import { useInfiniteQuery, useQueries, useQuery } from "@tanstack/react-query";
 import { useEffect, useMemo, useRef, useState } from "react";
 import { need } from "../../client";
@@ -29,7 +30,7 @@ async function readBack(id: string, before: number, most: number, signal: AbortS
 // draw folds events to bars. What is open lasts until now, which is never before the last event.
 function draw(folds: Timeline[], live: boolean): Drawn {
   const last = Math.max(0, ...folds.map((f) => f.end));
-  const now = live ? Math.max(last, Date.now()) : last;
+  const now = live ? Math.max(last, serverNow()) : last;
   return { bars: ended(folds.flatMap((f) => [...f.bars.values()]), now), turns: folds.flatMap((f) => f.turns), now };
 }
 

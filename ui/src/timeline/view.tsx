@@ -1,3 +1,4 @@
+import { serverNow } from "../app/clock";
 import { useNavigate, type NavigateOptions } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import { Button } from "../app/pieces";
@@ -108,7 +109,7 @@ function Range({ from, to, onRange }: { from: number; to: number; onRange: (from
       className="range row-of"
       onSubmit={(e) => {
         e.preventDefault();
-        const [start, end] = [a === typed(from) ? from : Date.parse(moment(a, Date.now()) ?? ""), b === typed(to) ? to : Date.parse(moment(b, Date.now()) ?? "")];
+        const [start, end] = [a === typed(from) ? from : Date.parse(moment(a, serverNow()) ?? ""), b === typed(to) ? to : Date.parse(moment(b, serverNow()) ?? "")];
         if (Number.isNaN(start)) return setWrong(`“${oneLine(a, 30)}” is no time. Write 14:02, 2026-03-01 14:02, or an age such as 2h.`);
         if (Number.isNaN(end)) return setWrong(`“${oneLine(b, 30)}” is no time. Write 14:02, 2026-03-01 14:02, or an age such as 2h.`);
         if (start >= end) return setWrong("The range ends before it starts.");
