@@ -110,7 +110,7 @@ function FileDiff({ session, change, open }: { session: string; change: Change; 
   return (
     <div>
       <h3>
-        {now.data?.text === undefined && now.data ? "New file" : "Change of"} <code>{visible(change.path)}</code>
+        {heading(change, now.data?.text === undefined && !!now.data)} <code>{visible(change.path)}</code>
       </h3>
       {now.error ? (
         now.error instanceof RequestFailed ? (
@@ -168,4 +168,10 @@ function Lines({ lines }: { lines: Line[] }) {
       )}
     </>
   );
+}
+
+// heading says what a call would do to a file, which may not exist.
+function heading(change: Change, missing: boolean): string {
+  if (change.deletes) return missing ? "There is no file" : "Deletes";
+  return missing ? "New file" : "Change of";
 }

@@ -1,5 +1,5 @@
 // Change is what a call would do to a file of the session.
-export type Change = { path: string; after: (before: string | undefined) => { text: string; note?: string } };
+export type Change = { path: string; deletes?: boolean; after: (before: string | undefined) => { text: string; note?: string } };
 
 type Args = Record<string, unknown>;
 const text = (args: Args, name: string) => (typeof args[name] === "string" ? (args[name] as string) : undefined);
@@ -14,7 +14,7 @@ export function fileChange(tool: string, args: unknown): Change | undefined {
     const content = text(a, "content");
     return content === undefined || a.encoding === "base64" ? undefined : { path, after: () => ({ text: content }) };
   }
-  if (tool === "delete_file") return { path, after: () => ({ text: "" }) };
+  if (tool === "delete_file") return { path, deletes: true, after: () => ({ text: "" }) };
   const from = text(a, "old_text");
   const to = text(a, "new_text");
   if (tool !== "edit_file" || !from || to === undefined) return undefined;

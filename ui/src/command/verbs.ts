@@ -191,6 +191,7 @@ export const terminal: Record<string, { why: string; page?: string }> = {
   "secret rotate": { why: atTerminal.secret },
   "secret set": { why: atTerminal.secret },
   serve: { why: atTerminal.long },
+  dev: { why: atTerminal.long },
   "session export": { why: atTerminal.files },
   "session import": { why: atTerminal.files },
   stop: { why: atTerminal.process },

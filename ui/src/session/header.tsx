@@ -8,7 +8,7 @@ import { State } from "../app/icon";
 import { Button } from "../app/pieces";
 import type { Session } from "../event/types";
 import { useMay } from "../principal/principal";
-import { clock, duration, oneLine, safe } from "../text/text";
+import { clock, duration, modelName, oneLine, safe } from "../text/text";
 import { Figures } from "./figures";
 import { sessionLook } from "./look";
 import type { Reading } from "./reader";
@@ -28,7 +28,7 @@ export function Header({ session, reading, busy }: { session: Session; reading: 
       </span>
       <span className="soft small grow about">
         {session.agent.name && `${oneLine(session.agent.name, 60)} · `}
-        {session.agent.model ? oneLine(session.agent.model, 60) : "default model"}
+        {session.agent.model ? modelName(session.agent.model) : "default model"}
         {reading.turn && ` · this turn ${duration(now - Date.parse(reading.turn.startedAt))}, step ${reading.turn.step}`}
         {c.state === "offline" && ` · as of ${clock(c.since)}`}
       </span>

@@ -12,7 +12,7 @@ import { useLiveList } from "../event/list";
 import type { Session } from "../event/types";
 import { useMay } from "../principal/principal";
 import { Ribbon } from "../recovery/ribbon";
-import { age, oneLine, plural } from "../text/text";
+import { age, modelName, oneLine, plural } from "../text/text";
 import { sessionLook } from "./look";
 import "./session.css";
 
@@ -136,7 +136,7 @@ function Row({ session, now, top }: { session: Session; now: number; top: number
         {oneLine(session.title || "Untitled", 160)}
         <small>
           {session.agent.name ? `${oneLine(session.agent.name, 60)} · ` : ""}
-          {session.agent.model ? oneLine(session.agent.model, 60) : "default model"}
+          {session.agent.model ? modelName(session.agent.model) : "default model"}
         </small>
       </span>
       <span className="tasks">{session.open_tasks > 0 && <span className="pill">{plural(session.open_tasks, "task")} running</span>}</span>

@@ -66,7 +66,7 @@ function Dock({ session }: { session: Session }) {
       ))}
       {work.length > 0 && (
         <p className="row-of small">
-          <span className="soft">{plural(work.length, "task")} outlive the turn:</span>
+          <span className="soft">{plural(work.length, "task")} {work.length === 1 ? "outlives" : "outlive"} the turn:</span>
           {work.slice(0, 6).map((t) => (
             <Link key={t.id} to="/tasks/$id" params={{ id: t.id }} className="pill">
               {oneLine(t.display_name || t.tool, 40)} · {t.state.replaceAll("_", " ")}

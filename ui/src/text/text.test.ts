@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { age, duration, oneLine, pretty, safe } from "./text";
+import { modelName, age, duration, oneLine, pretty, safe } from "./text";
 
 test("hostile characters are visible and change nothing", () => {
   expect(safe("\u001b[31mred\u0000")).toBe("␛[31mred␀");
@@ -23,4 +23,10 @@ test("durations are never negative", () => {
   expect(duration(-5000)).toBe("0.0 s");
   expect(duration(3_725_000)).toBe("1 h 2 min");
   expect(age("2026-01-01T02:00:00Z", Date.parse("2026-01-01T01:00:00Z"))).toBe("now");
+});
+
+test("a scripted model is shown by its file", () => {
+  expect(modelName("scripted:/home/ada/dev/tour.yaml")).toBe("scripted:tour.yaml");
+  expect(modelName("scripted:tour.yaml")).toBe("scripted:tour.yaml");
+  expect(modelName("openai:org/model")).toBe("openai:org/model");
 });

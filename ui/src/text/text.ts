@@ -65,3 +65,9 @@ export function bytes(n: number): string {
 export function plural(n: number, noun: string): string {
   return `${n} ${noun}${n === 1 ? "" : "s"}`;
 }
+
+// modelName returns a model as people call it: a script by its file, without the folder.
+export function modelName(model: string): string {
+  const [, script] = /^scripted:.*[/\\]([^/\\]+)$/.exec(model) ?? [];
+  return oneLine(script ? `scripted:${script}` : model, 60);
+}

@@ -1,1 +1,0 @@
-import{n as e}from"./rolldown-runtime-WkwZ5CU-.js";import{tn as t}from"./pieces-Dhtnx32T.js";import{t as n}from"./list-DJC4-QyI.js";var r=e(t(),1);function i(){let e=n(`approvals`);return(0,r.useMemo)(()=>[...e.values()],[e])}export{i as t};

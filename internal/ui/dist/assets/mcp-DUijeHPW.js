@@ -1,1 +1,0 @@
-export{t as Servers}from"./mcp-C-e6nkmQ.js";

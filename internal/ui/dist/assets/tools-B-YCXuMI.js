@@ -1,1 +1,0 @@
-export{n as Tools}from"./tools-ClUk7Q9I.js";
