@@ -139,6 +139,8 @@ func (d console) Out() io.Writer { return d.out }
 
 func (d console) Say(format string, args ...any) { d.message(format, args...) }
 
+func (d console) NoteWait(what string) (ended func()) { return d.noteWait(what) }
+
 func (d console) Safe(text string) string { return d.oneLine(text, 1000) }
 
 func (d console) Store() (dir, database, server string) {

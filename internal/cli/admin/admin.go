@@ -59,6 +59,8 @@ type Messages interface {
 	Out() io.Writer
 	// Say writes a message line.
 	Say(format string, args ...any)
+	// NoteWait says what the command waits for, once it has waited long. ended must be called.
+	NoteWait(what string) (ended func())
 	// Safe filters data for printing.
 	Safe(text string) string
 }
@@ -105,7 +107,9 @@ func (c *Backup) Run(ctx context.Context, d Console) error {
 	if err != nil {
 		return err
 	}
+	copied := d.NoteWait("the copy of all data")
 	m, err := backup.Take(ctx, backup.Config{Dir: dir, To: c.To, WithKey: c.WithKey, Program: d.Program()})
+	copied()
 	if err != nil {
 		return err
 	}
@@ -169,7 +173,9 @@ func (c *Verify) Run(ctx context.Context, d Console) error {
 	if err != nil {
 		return err
 	}
+	ended := d.NoteWait("the check of all data")
 	rep, err := backup.Verify(ctx, dir, c.Audit...)
+	ended()
 	if err != nil {
 		return err
 	}
@@ -213,7 +219,9 @@ func (c *GC) Run(ctx context.Context, d Console) error {
 		g = hands.Garbage(dir)
 	}
 	g.Dir, g.Vacuum, g.DryRun = dir, c.Vacuum, c.DryRun
+	ended := d.NoteWait("the search for unused data")
 	found, err := g.Collect(ctx)
+	ended()
 	if err != nil {
 		return err
 	}
@@ -248,7 +256,9 @@ func (c *RotateKey) Run(ctx context.Context, d Console) error {
 	if rotate == nil {
 		return fmt.Errorf("%w: this build cannot store secrets", perdure.Unavailable)
 	}
+	ended := d.NoteWait("the new key")
 	rotated, err := rotate(ctx, dir)
+	ended()
 	if err != nil {
 		return err
 	}

@@ -72,6 +72,7 @@ func (c *Migrate) Run(ctx context.Context, d Console) error {
 	if place.Database != "" && !c.NoBackup {
 		return fmt.Errorf("%w call: perdure cannot back up a Postgres database: use pg_dump first, then add --no-backup", perdure.Invalid)
 	}
+	defer d.NoteWait("the migration")()
 	err = hands.Migrate(ctx, place, func(ctx context.Context) error {
 		if m.Backup == "" {
 			return nil

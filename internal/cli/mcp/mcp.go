@@ -106,6 +106,8 @@ type Messages interface {
 	Streams() (io.Reader, io.Writer)
 	// Say writes a message line.
 	Say(format string, args ...any)
+	// NoteWait says what the command waits for, once it has waited long. ended must be called.
+	NoteWait(what string) (ended func())
 }
 
 // Console gives the commands access to the command line.
@@ -223,7 +225,9 @@ func (c *Test) Run(ctx context.Context, d Console) error {
 		return fmt.Errorf("%w call: there is no default data directory: set one with --data or PERDURE_DATA",
 			perdure.Invalid)
 	}
+	answered := d.NoteWait("the tools of the server")
 	said, err := d.MCP().Test(ctx, TestOptions{Dir: dir, Name: c.Name, Command: c.Command, URL: c.URL})
+	answered()
 	if err != nil {
 		return err
 	}
