@@ -25,7 +25,7 @@ func TestR10AmbiguousCommit(t *testing.T) {
 	}{
 		{"before_it_reached_the_server", before, [2]int{2, 2}},
 		{"after_it_reached_the_server", after, [2]int{1, 1}},
-		// A run may meet the locks of the one before, while the server ends it; then it is repeated.
+		// A run is repeated if it meets the locks of the one before, which the server still ends.
 		{"while_it_is_under_way", meanwhile, [2]int{1, 5}},
 		{"into_a_black_hole", blackHole, [2]int{2, 2}},
 	}
