@@ -28,7 +28,7 @@ const (
 // policy lets the page load and reach its own server only. It runs no inline script and no inline
 // style sheet, and no other page shows it in a frame.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; " +
-	"manifest-src 'self'; worker-src 'self'; base-uri 'self'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+	"worker-src 'self'; base-uri 'self'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
 // dataPolicy is for responses of the API to a browser. Some contain files that tools wrote: opened
 // as a page, such a file has an origin of its own, and runs no script with the rights of the

@@ -37,7 +37,7 @@ test("the first load: its size, and few requests", async ({ page, server }) => {
   console.log(`first load: ${files.length} files, ${Math.round(total / 1000)} KB, ${names.size - files.length} requests of the API, first picture after ${paint} ms`);
   expect(files.length).toBeLessThanOrEqual(40);
   expect(names.size - files.length).toBeLessThanOrEqual(8);
-  expect(total).toBeLessThanOrEqual(195_000); // with the code of this page, the worker and the headers; TestFirstLoad has the limit of the start
+  expect(total).toBeLessThanOrEqual(190_000); // with the code of this page, the worker and the headers; TestFirstLoad has the limit of the start
 });
 
 test("a long list of sessions has at most 300 rows in the document, and is read page by page", async ({ page, server }) => {

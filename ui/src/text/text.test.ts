@@ -26,7 +26,7 @@ test("durations are never negative", () => {
 });
 
 test("a scripted model is shown by its file", () => {
-  expect(modelName("scripted:/home/ada/dev/tour.yaml")).toBe("scripted:tour.yaml");
+  expect(modelName("scripted:scripts/dev/tour.yaml")).toBe("scripted:tour.yaml");
   expect(modelName("scripted:tour.yaml")).toBe("scripted:tour.yaml");
   expect(modelName("openai:org/model")).toBe("openai:org/model");
 });
