@@ -143,8 +143,8 @@ func stubbornFenced(t *testing.T, open Harness) { // TestStubbornToolFenced, RC6
 	}
 }
 
-// fencedWritesNothing: the token of its call fences the files of a tool and the work that it starts,
-// whatever lease its worker has.
+// fencedWritesNothing: the token of its call fences the files of a tool and the work that it
+// starts, whatever lease its worker has.
 func fencedWritesNothing(t *testing.T, open Harness) { // RC6
 	s := begin(t, open, Setup{Script: spawning("bg_late", "{}"), Grace: 20 * time.Millisecond})
 	s.say("go")

@@ -55,8 +55,8 @@ type Caller struct {
 	ByModel bool
 }
 
-// Fence is the fence of what the call writes beside its result. Lost: the call has ended, or another
-// worker has taken it over.
+// Fence is the fence of what the call writes beside its result. Lost: the call has ended, or
+// another worker has taken it over.
 func (c *Caller) Fence(r store.Reader) error {
 	return core.CallFence(perdure.CallKey{Session: c.Owner.Session, Call: c.Call}, c.Token)(r)
 }
