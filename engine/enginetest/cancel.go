@@ -15,6 +15,7 @@ func cancelLaws() []law {
 		{"cancels_a_queued_run_before_it_starts", cancelsQueued},
 		{"a_finished_task_keeps_its_result", cancelsFinished},
 		{"StubbornToolFenced", stubbornFenced},
+		{"a_fenced_tool_writes_nothing", fencedWritesNothing},
 		{"a_cancel_survives_a_crash", cancelSurvives},
 		{"an_interrupt_spares_background_work", interruptSpares},
 		{"an_interrupt_of_a_stream_keeps_its_text", interruptStream},
@@ -140,6 +141,33 @@ func stubbornFenced(t *testing.T, open Harness) { // TestStubbornToolFenced, RC6
 	if len(receipts) != 1 || !receipts[0].Receipt.DidNotStop || !receipts[0].Receipt.DeadAt.IsZero() {
 		t.Errorf("receipts %+v (TestCancelReportsDead)", receipts)
 	}
+}
+
+// fencedWritesNothing: the token of its call fences the files of a tool and the work that it
+// starts, whatever lease its worker has.
+func fencedWritesNothing(t *testing.T, open Harness) { // RC6
+	s := begin(t, open, Setup{Script: spawning("bg_late", "{}"), Grace: 20 * time.Millisecond})
+	s.say("go")
+	s.Entered(t, "bg_late", 1)
+	if _, err := s.eng.Tasks().Cancel(s.ctx, s.onlyTask().ID, "user", ""); err != nil {
+		t.Fatal(err)
+	}
+	s.rest()
+	s.Release("bg_late")
+	s.Entered(t, "bg_late_written", 1)
+
+	for _, what := range []string{"file", "run", "subagent"} {
+		if n := len(s.Effects("late_" + what)); n != 0 {
+			t.Errorf("%d writes of a %s succeeded", n, what)
+		}
+	}
+	s.onlyTask()
+	for _, f := range facts[perdure.FileWritten](s) {
+		if f.Path == "/late.txt" {
+			t.Errorf("the journal has %+v", f)
+		}
+	}
+	s.Release("bg_late_written")
 }
 
 func cancelSurvives(t *testing.T, open Harness) { // TestReaperHonoursCancel, RC13 row 2

@@ -57,6 +57,9 @@ func (e hostSchedules) createIn(tx store.Tx, s perdure.Schedule, asker *core.Sch
 		return s, err
 	}
 	if asker != nil {
+		if err := asker.Fence(tx.Reader()); err != nil {
+			return s, err
+		}
 		s.ID = perdure.DeriveID[perdure.ScheduleID](row.Secret, asker.At, string(s.Session), string(asker.Call))
 	}
 	if known, err := tx.Schedules().Get(s.ID); err == nil || !errors.Is(err, perdure.NotFound) {

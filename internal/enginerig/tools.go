@@ -173,7 +173,26 @@ func (o *Outside) background() []tool.Tool {
 			func(ctx context.Context, _ textArgs, _ tool.Env) (answer, error) {
 				return answer{"status": "ok"}, o.Hold(context.WithoutCancel(ctx), "bg_stubborn")
 			}),
+		tool.NewBackground(Spec("bg_late", perdure.Pure), o.late),
 	}
+}
+
+// late ignores its end, and then writes whatever a tool can write. "bg_late_written" is entered
+// after that.
+func (o *Outside) late(ctx context.Context, _ textArgs, env tool.Env) (answer, error) {
+	ctx = context.WithoutCancel(ctx)
+	if err := o.Hold(ctx, "bg_late"); err != nil {
+		return nil, err
+	}
+	_, wrote := env.Files.Write(ctx, tool.FileWrite{Path: "/late.txt", Content: []byte("late")})
+	_, spawned := env.Tasks.Spawn(ctx, tool.SpawnRequest{Tool: "bg_once", Args: []byte(`{"text": "late"}`)})
+	_, started := env.Agents.Start(ctx, tool.SubagentRequest{Name: "late", Prompt: "late"})
+	for what, err := range map[string]error{"file": wrote, "run": spawned, "subagent": started} {
+		if err == nil {
+			o.Effect("late_"+what, env.Call.Key)
+		}
+	}
+	return answer{"status": "ok"}, o.Hold(ctx, "bg_late_written")
 }
 
 // readLog returns the length and the end of a file.

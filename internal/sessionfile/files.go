@@ -64,6 +64,17 @@ func (f *Files) Recording(by tool.Call) *Files {
 	return &view
 }
 
+// Fenced returns a view whose changes check a fence first, in the same commit. If the fence returns
+// an error, nothing changes. nil: no fence.
+func (f *Files) Fenced(fence func(store.Reader) error) *Files {
+	if fence == nil {
+		return f
+	}
+	view := *f
+	view.store = store.Fenced{Store: f.store, Fence: fence}
+	return &view
+}
+
 // As returns a view whose changes are recorded for an actor other than a call: a person or a
 // program.
 func (f *Files) As(actor string) *Files {

@@ -122,4 +122,6 @@ type ScheduleCall struct {
 	Turn    perdure.TurnID
 	At      time.Time // journaled time of the message that holds the call
 	Monitor bool      // create a task that represents the schedule
+	// Fence is that of the call, checked in the commit that creates the schedule.
+	Fence func(store.Reader) error
 }

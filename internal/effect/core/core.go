@@ -65,7 +65,7 @@ func New(cfg Config) (*Core, error) {
 	}
 	c := &Core{Config: cfg, Work: cfg.Store}
 	if cfg.Shared {
-		c.Work = Fenced{Store: cfg.Store, Fence: c.LeaseHolds}
+		c.Work = store.Fenced{Store: cfg.Store, Fence: c.LeaseHolds}
 	}
 	if cfg.Ports.Files == nil {
 		c.Ports.Files = func(id perdure.SessionID) (tool.Files, tool.Files) {

@@ -52,19 +52,17 @@ func (c *Core) LeaseHolds(r store.Reader) error {
 	return err
 }
 
-// Fenced is a store whose transactions check a fence first, in the same commit. If the fence
-// returns an error, the transaction fails with it.
-type Fenced struct {
-	store.Store
-	Fence func(store.Reader) error
-}
-
-// InTx runs fn if the fence allows it.
-func (f Fenced) InTx(ctx context.Context, fn func(store.Tx) error) error {
-	return f.Store.InTx(ctx, func(tx store.Tx) error {
-		if err := f.Fence(tx.Reader()); err != nil {
+// CallFence is the fence of what a call writes beside its result: files, events, other work. Lost:
+// the call has ended, or another worker has taken it over.
+func CallFence(key perdure.CallKey, token perdure.Token) func(store.Reader) error {
+	return func(r store.Reader) error {
+		row, err := r.Calls().Get(key)
+		if err != nil {
 			return err
 		}
-		return fn(tx)
-	})
+		if row.State != perdure.CallRunning || row.Token != token {
+			return fmt.Errorf("%w: call %s has ended, or another worker has taken it over", perdure.Lost, key)
+		}
+		return nil
+	}
 }

@@ -104,6 +104,21 @@ func New(t *testing.T, change func(*core.Config), tools ...tool.Tool) *Bed {
 	return b
 }
 
+// Claimed adds a running call of a session to a store, and returns it as a caller.
+func Claimed(t *testing.T, b *Bed, id perdure.CallID) *environment.Caller {
+	t.Helper()
+	row := perdure.Call{Key: perdure.CallKey{Session: b.Session, Call: id}, Tool: "claimed", Class: perdure.Pure,
+		State: perdure.CallRunning, Token: core.NewToken(), Worker: b.Core.Worker, Attempt: 1, Executions: 1}
+	err := b.Core.Store.InTx(t.Context(), func(tx store.Tx) error {
+		_, _, err := tx.Calls().Claim(row, func(perdure.WorkerID) bool { return true })
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &environment.Caller{Owner: &core.Owner{Session: b.Session}, Call: id, Token: row.Token}
+}
+
 // Quick returns a tool that returns at once.
 func Quick(name string, class perdure.EffectClass, background bool) tool.Tool {
 	spec := tool.Spec{Name: name, Description: "A fixture.", Class: class}

@@ -17,6 +17,7 @@ import (
 	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/effect/secrets"
 	"github.com/perdure/perdure/internal/effect/toolset"
+	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
 
@@ -41,6 +42,8 @@ type Caller struct {
 	At   time.Time
 	Turn perdure.TurnID // of the call
 	Call perdure.CallID // the call itself, or the call that the work belongs to
+	// Token is that of the ledger row of Call. It fences everything that the call writes.
+	Token perdure.Token
 	// Repeats is the call or task of unknown outcome that the call knowingly repeats as a new
 	// effect; empty: none.
 	Repeats string
@@ -50,6 +53,12 @@ type Caller struct {
 	// ByModel says that a model makes the call, in its turn. Only such a call may create schedules:
 	// their ids derive from a message, and a background run has none.
 	ByModel bool
+}
+
+// Fence is the fence of what the call writes beside its result. Lost: the call has ended, or
+// another worker has taken it over.
+func (c *Caller) Fence(r store.Reader) error {
+	return core.CallFence(perdure.CallKey{Session: c.Owner.Session, Call: c.Call}, c.Token)(r)
 }
 
 // Ports gives work the ports through which it starts and reaches other work. The stories above
@@ -65,7 +74,7 @@ func (en *Environment) Env(from *Caller, call tool.Call, sink tool.Sink) tool.En
 	call = from.Owner.Calls(call)
 	by := call
 	by.Session = from.Owner.Session
-	files, _ := en.files(by)
+	files, _ := en.files(by, from.Fence)
 	var ports tool.Ports
 	if en.core.Ports.Open != nil {
 		ports = en.core.Ports.Open(from.Owner.Session, call)

@@ -14,28 +14,29 @@ import (
 
 // files opens the files of a call's session, as the model sees them and as the runtime writes them.
 // Every change appends file.written: in the same commit if files are stored in the store, otherwise
-// right after it.
-func (en *Environment) files(by tool.Call) (model, runtime tool.Files) {
+// right after it. A change is checked against the fence in the same way: in its commit, or right
+// before it. nil: no fence.
+func (en *Environment) files(by tool.Call, fence func(store.Reader) error) (model, runtime tool.Files) {
 	model, runtime = en.core.Ports.Files(by.Session)
-	return en.journaled(model, by), en.journaled(runtime, by)
+	return en.journaled(model, by, fence), en.journaled(runtime, by, fence)
 }
 
 // journaled returns files whose changes are recorded in the journal.
-func (en *Environment) journaled(files tool.Files, by tool.Call) tool.Files {
+func (en *Environment) journaled(files tool.Files, by tool.Call, fence func(store.Reader) error) tool.Files {
 	switch f := files.(type) {
 	case nil, tool.DisabledFiles:
 		return files
 	case *sessionfile.Files:
-		return f.Recording(by)
+		return f.Fenced(fence).Recording(by)
 	}
-	return journaledFiles{Files: files, environment: en, by: by}
+	return journaledFiles{Files: files, environment: en, by: by, fence: fence}
 }
 
 // FilesOf opens the files of a session as its model sees them, for a caller that is not a call of
 // the session. Changes are recorded in the journal under that actor. Unavailable: the files cannot
 // be opened.
 func (en *Environment) FilesOf(id perdure.SessionID, actor string) (tool.Files, error) {
-	files, _ := en.files(tool.Call{Session: id})
+	files, _ := en.files(tool.Call{Session: id}, nil)
 	if files == nil {
 		return nil, fmt.Errorf("open files of %s: %w: the folder cannot be opened", id, perdure.Unavailable)
 	}
@@ -72,10 +73,24 @@ type journaledFiles struct {
 	by          tool.Call
 	as          string              // actor of the changes, if no call makes them
 	mask        func(string) string // masks secrets in the record; nil: there are none
+	// fence is checked right before a change, because a change and the fence cannot be one commit;
+	// nil: there is none
+	fence func(store.Reader) error
+}
+
+// allowed checks the fence.
+func (t journaledFiles) allowed(ctx context.Context) error {
+	if t.fence == nil {
+		return nil
+	}
+	return t.environment.core.Store.View(ctx, t.fence)
 }
 
 // Write replaces a file, or creates it.
 func (t journaledFiles) Write(ctx context.Context, w tool.FileWrite) (created bool, err error) {
+	if err := t.allowed(ctx); err != nil {
+		return false, err
+	}
 	if created, err = t.Files.Write(ctx, w); err == nil {
 		t.record(perdure.FileWritten{Path: w.Path, SizeBytes: int64(len(w.Content))})
 	}
@@ -84,6 +99,9 @@ func (t journaledFiles) Write(ctx context.Context, w tool.FileWrite) (created bo
 
 // Remove deletes a file or directory.
 func (t journaledFiles) Remove(ctx context.Context, path string, recursive bool) (removed bool, err error) {
+	if err := t.allowed(ctx); err != nil {
+		return false, err
+	}
 	if removed, err = t.Files.Remove(ctx, path, recursive); err == nil && removed {
 		t.record(perdure.FileWritten{Path: path, Removed: true})
 	}
@@ -92,6 +110,9 @@ func (t journaledFiles) Remove(ctx context.Context, path string, recursive bool)
 
 // MakeDirectory makes a directory. A directory that exists already is not a change.
 func (t journaledFiles) MakeDirectory(ctx context.Context, path string) (tool.FileStat, error) {
+	if err := t.allowed(ctx); err != nil {
+		return tool.FileStat{}, err
+	}
 	_, missing := t.Files.Stat(ctx, path)
 	made, err := t.Files.MakeDirectory(ctx, path)
 	if err == nil && errors.Is(missing, perdure.NotFound) {
@@ -106,6 +127,9 @@ func (t journaledFiles) Move(ctx context.Context, from, to string) (tool.FileSta
 	if !ok {
 		return tool.FileStat{}, cannotMove()
 	}
+	if err := t.allowed(ctx); err != nil {
+		return tool.FileStat{}, err
+	}
 	moved, err := mover.Move(ctx, from, to)
 	if err == nil {
 		t.record(perdure.FileWritten{Path: from, Removed: true})
@@ -119,6 +143,9 @@ func (t journaledFiles) RemoveIf(ctx context.Context, path string, content []byt
 	mover, ok := t.Files.(tool.Mover)
 	if !ok {
 		return false, cannotMove()
+	}
+	if err := t.allowed(ctx); err != nil {
+		return false, err
 	}
 	removed, err := mover.RemoveIf(ctx, path, content)
 	if err == nil && removed {
@@ -177,16 +204,7 @@ func (en *Environment) WriteFenced(by tool.Call, w tool.FileWrite, fence func(st
 	ctx, cancel := core.SettleContext(context.Background())
 	defer cancel()
 	return en.core.Guarded("write "+w.Path, func() error {
-		_, files := en.files(by)
-		switch {
-		case fence == nil:
-		case en.core.OwnFiles:
-			files = sessionfile.New(core.Fenced{Store: en.core.Work, Fence: fence}, by.Session, true).Recording(by)
-		default:
-			if err := en.core.Store.View(ctx, fence); err != nil {
-				return err
-			}
-		}
+		_, files := en.files(by, fence)
 		if files == nil {
 			return fmt.Errorf("write %s: %w: no file store", w.Path, perdure.Unavailable)
 		}

@@ -75,8 +75,8 @@ func (cs *Calls) rowOf(ctx context.Context, run Request) (row perdure.Call, err 
 }
 
 // callerOf is a foreground call as a caller of other work.
-func callerOf(s *perdure.Session, o *core.Owner, call tool.Call) *environment.Caller {
-	return &environment.Caller{Owner: o, At: core.CallTime(s, call.ID), Turn: call.Turn, Call: call.ID,
+func callerOf(s *perdure.Session, o *core.Owner, call tool.Call, token perdure.Token) *environment.Caller {
+	return &environment.Caller{Owner: o, At: core.CallTime(s, call.ID), Turn: call.Turn, Call: call.ID, Token: token,
 		Repeats: s.RepeatOf(call.ID), Read: s.ReadUntrusted(), ByModel: true}
 }
 
@@ -98,7 +98,7 @@ func (cs *Calls) execute(run Request, row perdure.Call, t tool.Tool,
 	c.at = core.CallTime(run.Session, row.Key.Call)
 	c.call.Args, c.secretArgs = cs.secrets.Vault.Fill(row.Key, spec.Parameters, row.Args)
 	c.sink = callSink{calls: cs, work: row.Key.String(), call: c.call, buffering: true}
-	env := cs.environment.Env(callerOf(run.Session, c.owner, c.call), c.call, &c.sink)
+	env := cs.environment.Env(callerOf(run.Session, c.owner, c.call, row.Token), c.call, &c.sink)
 	env.Dialog, env.Remote = cs.tasks.NewDialog(c), c
 	work := dispatch.Work{
 		ID: row.Key.String(), Session: row.Key.Session, Turn: row.Turn,

@@ -46,7 +46,8 @@ func (p *Port) CreateSchedule(ctx context.Context, o tool.ScheduleRequest) (perd
 			return s, &tool.Denied{Result: *j.Refusal}
 		}
 	}
-	return p.schedules.core.CreateSchedule(ctx, s, &core.ScheduleCall{Call: p.Call, Turn: p.Turn, At: p.At, Monitor: o.Monitor})
+	return p.schedules.core.CreateSchedule(ctx, s, &core.ScheduleCall{Call: p.Call, Turn: p.Turn, At: p.At, Monitor: o.Monitor,
+		Fence: p.Fence})
 }
 
 // Schedules returns the schedules of the port's session.

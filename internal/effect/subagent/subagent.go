@@ -127,7 +127,9 @@ func (p *Port) Start(ctx context.Context, o tool.SubagentRequest) (task perdure.
 	}
 	b.trace = telemetry.TraceParent(ctx)
 	err = p.subagents.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
-		task, err = p.createChild(tx, b)
+		if err = p.Fence(tx.Reader()); err == nil {
+			task, err = p.createChild(tx, b)
+		}
 		return err
 	})
 	var refused *tool.Denied

@@ -99,7 +99,7 @@ func (p *Port) Spawn(ctx context.Context, s tool.SpawnRequest) (tool.SpawnResult
 		return tool.SpawnResult{}, err
 	}
 	spawned, err := p.ports.tasks.Spawn(ctx, taskrecord.Request{Owner: p.Owner, At: p.At, Task: task, Permissions: j.Permissions,
-		Repeats: p.Repeats})
+		Repeats: p.Repeats, Fence: p.Fence})
 	var same *admission.DuplicateError
 	if errors.As(err, &same) {
 		answer := tool.Error(same.Answer(p.Call).Error)

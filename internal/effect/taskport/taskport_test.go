@@ -7,9 +7,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/effect/effecttest"
-	"github.com/perdure/perdure/internal/effect/environment"
 	"github.com/perdure/perdure/internal/effect/taskrecord"
 	"github.com/perdure/perdure/internal/effect/taskrun"
 	"github.com/perdure/perdure/store"
@@ -17,12 +15,12 @@ import (
 )
 
 // bed is the tasks of a bed, and the port of a call of its session.
-func bed(b *effecttest.Bed) (*taskrun.Tasks, *Port) {
+func bed(t *testing.T, b *effecttest.Bed) (*taskrun.Tasks, *Port) {
+	t.Helper()
 	parts := taskrun.Parts{Core: b.Core, Toolset: b.Toolset, Secrets: b.Secrets, Environment: b.Environment,
 		Records: b.Records}
 	tasks := taskrun.New(parts, nil)
-	by := &environment.Caller{Owner: &core.Owner{Session: b.Session}, Call: "call_1"}
-	return tasks, New(parts, b.Admission, tasks).For(by)
+	return tasks, New(parts, b.Admission, tasks).For(effecttest.Claimed(t, b, "call_1"))
 }
 
 // eager is a store that runs a function once after a commit, before the commit returns.
@@ -53,7 +51,7 @@ func TestCancelBeforeTheStart(t *testing.T) {
 			return "", context.Cause(ctx)
 		})
 	b := effecttest.New(t, nil, hold)
-	runs, port := bed(b)
+	runs, port := bed(t, b)
 	st := &eager{Store: b.Core.Store}
 	b.Core.Store, b.Core.Work = st, st
 	st.then = func() {
@@ -85,7 +83,7 @@ func TestCancelBeforeTheStart(t *testing.T) {
 func TestWaitIsFreedWhileItLooks(t *testing.T) {
 	t.Parallel()
 	effecttest.WaitEnds(t, func(b *effecttest.Bed, task perdure.Task) func(context.Context) ([]perdure.Task, error) {
-		_, port := bed(b)
+		_, port := bed(t, b)
 		return func(ctx context.Context) ([]perdure.Task, error) {
 			return port.Wait(ctx, tool.WaitRequest{IDs: []string{string(task.ID)}, Timeout: 2 * time.Hour})
 		}

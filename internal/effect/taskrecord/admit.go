@@ -21,6 +21,8 @@ type Request struct {
 	// Repeats is the call or task of unknown outcome that the run knowingly repeats as a new
 	// effect; empty: none.
 	Repeats string
+	// Fence is that of the call that spawns the run; nil: no call does.
+	Fence func(store.Reader) error
 	// FromSchedule says that a schedule starts the run. Each fire is an effect of its own, so
 	// identical runs are not withheld.
 	FromSchedule bool
@@ -49,6 +51,11 @@ var OwnTask = fmt.Errorf("%w: the call is the task with these ids", perdure.Conf
 
 // SpawnIn adds the task: running if there is a slot, otherwise queued if the policy allows it.
 func (rs *Records) SpawnIn(tx store.Tx, o Request, task perdure.Task) (tool.SpawnResult, perdure.Call, error) {
+	if o.Fence != nil {
+		if err := o.Fence(tx.Reader()); err != nil {
+			return tool.SpawnResult{}, perdure.Call{}, err
+		}
+	}
 	if stored, err := tx.Tasks().Get(task.Session, task.ID); err == nil {
 		if stored.FromCall() {
 			return tool.SpawnResult{}, perdure.Call{}, OwnTask

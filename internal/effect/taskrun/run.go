@@ -160,7 +160,8 @@ func (ts *Tasks) Run(c Claimed, start Start) {
 		own.Trace, own.Request, c.Owner = c.Task.Trace, c.Task.Metadata, &own
 	}
 	run := &taskRun{tasks: ts, task: c.Task, row: c.Row, start: start, target: target}
-	run.caller = environment.Caller{Owner: c.Owner, At: c.Owner.Created, Turn: c.Row.Turn, Call: c.Row.Key.Call, Read: true}
+	run.caller = environment.Caller{Owner: c.Owner, At: c.Owner.Created, Turn: c.Row.Turn, Call: c.Row.Key.Call,
+		Token: c.Row.Token, Read: true}
 	run.dialog.tasks, run.dialog.by = ts, run
 	run.sink.init(ts, &run.task, c.logBytes)
 	work := dispatch.Work{
