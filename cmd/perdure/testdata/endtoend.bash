@@ -30,6 +30,7 @@ by_command() {
 	perdure session send "$session" --image "$image" --wait "$prompt"$'\n'"$image" &
 	local working=$!
 	until_so perdure task list --session "$session" --state running -o name
+	until_so ordered "$session" # otherwise the model could read the end of the task together with the results
 	touch "$PACKED"
 	wait "$working"
 
@@ -60,6 +61,7 @@ by_request() {
 		{"type": "text", "text": "'"$prompt\\n$image"'"},
 		{"type": "image_file", "image_file": {"id": "'"$image"'"}}]}'
 	until_so asked '"state":"running"' "/v1/tasks?session=$session"
+	until_so asked 'It is ordered.' "/v1/sessions/$session/events?limit=200" # as in by_command
 	touch "$PACKED"
 	until_so asked 'It is packed' "/v1/sessions/$session/events?limit=200"
 
@@ -70,6 +72,9 @@ by_request() {
 	ask GET "/v1/sessions/$session/events?limit=200"
 	stopped
 }
+
+# ordered SESSION prints the answer to the results of the calls, once it is there.
+ordered() { perdure event list "$1" -o jsonl | grep -F "It is ordered."; }
 
 # ask METHOD PATH [OPTION…] sends a request, and prints the response.
 ask() {
