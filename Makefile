@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test soak sim security museum reliability lint cover bench load conformance contact ui ui-test generate release-snapshot
+.PHONY: help demo test soak sim security museum reliability lint cover bench load conformance contact ui ui-test generate release-snapshot temporal temporal-workflows
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-16s %s\n", $$1, $$2 }' Makefile
@@ -52,6 +52,12 @@ conformance: ## the MCP suites against our server and our client, the inspector'
 
 contact: ## Perdure with programs of other authors: two clients of providers, a mock of providers, MCP servers, a browser; installs what it needs of Node, and Chromium
 	@bash scripts/contact.sh
+
+temporal: ## the scheduler on Temporal, with a real server that it kills, pauses and wipes; the first run builds the server, 4 to 15 minutes
+	@bash scripts/temporal.sh
+
+temporal-workflows: ## the workflows of the scheduler on Temporal in virtual time, and recorded histories; needs no server
+	@bash scripts/temporal.sh workflows
 
 ui: ## builds the web UI into internal/ui/dist; installs what it needs of Node
 	@bash scripts/ui-build.sh
