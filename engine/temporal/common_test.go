@@ -25,3 +25,9 @@ func sync1(f func()) func() {
 	var once sync.Once
 	return func() { once.Do(f) }
 }
+
+// encoded returns a value as histories have it.
+func encoded(value any) ([]byte, error) {
+	p, err := converter.GetDefaultDataConverter().ToPayload(value)
+	return p.GetData(), err
+}

@@ -88,6 +88,10 @@ func withDefaults(cfg Config) Config {
 	return cfg
 }
 
+// stickyWait is how long a workflow waits for the process that ran it before. It is a part of the
+// time in which work moves after that process died; another process replays the short history.
+const stickyWait = 300 * time.Millisecond
+
 // defaultPrefix begins all names in the namespace.
 const defaultPrefix = "perdure"
 
@@ -205,6 +209,7 @@ func (s *Scheduler) poll(ctx context.Context, queue string, a *activities, fail 
 		w := worker.New(s.cfg.Client, queue, worker.Options{
 			MaxConcurrentActivityExecutionSize: s.cfg.Activities,
 			WorkerStopTimeout:                  s.cfg.Drain,
+			StickyScheduleToStartTimeout:       stickyWait,
 			DisableWorkflowWorker:              queue != s.names.general(),
 			OnFatalError:                       func(err error) { fail(&fatalError{queue, err}) },
 		})

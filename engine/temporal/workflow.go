@@ -32,7 +32,7 @@ func long(ctx workflow.Context) bool {
 // pause waits for d, or until an operator cancels the workflow.
 func pause(ctx workflow.Context, d time.Duration) {
 	if d > 0 {
-		_ = workflow.Sleep(ctx, d) // it fails only when canceled, which every caller asks next
+		_ = workflow.NewTimer(ctx, d).Get(ctx, nil) // it fails only when canceled, which every caller asks next
 	}
 }
 

@@ -19,6 +19,7 @@ func (w workflows) Run(ctx workflow.Context, s runState) error {
 		ran, wait := w.runTask(ctx, &s)
 		switch {
 		case ran.Ended:
+			receive(wakes, s.heard) // there is nothing left to do for them
 			return nil
 		case canceled(ctx):
 			return ctx.Err()

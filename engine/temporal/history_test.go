@@ -1,0 +1,215 @@
+package temporal
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	common "go.temporal.io/api/common/v1"
+	enums "go.temporal.io/api/enums/v1"
+	history "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/worker"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/perdure/perdure"
+)
+
+// mostPayload is how many bytes a payload may have.
+const mostPayload = 300
+
+// payloadForm is what a payload may be: nothing, or an object, perhaps with one inside, of numbers,
+// booleans, ids and names.
+var payloadForm = regexp.MustCompile(`^(null|\{(("[a-z]+":(-?\d+|true|false|"[A-Za-z0-9_.-]{1,64}"|\{)|\})[,}]?)*)?$`)
+
+// checkPayload wants a payload to have an allowed form and size.
+func checkPayload(t *testing.T, where string, data []byte) {
+	t.Helper()
+	if len(data) > mostPayload {
+		t.Errorf("%s: a payload has %d bytes, want at most %d", where, len(data), mostPayload)
+	}
+	if !payloadForm.Match(data) {
+		t.Errorf("%s: the payload %s has more than ids, numbers and names", where, data)
+	}
+}
+
+// payloads calls f with every payload in a message.
+func payloads(m protoreflect.Message, f func(*common.Payload)) {
+	if p, ok := m.Interface().(*common.Payload); ok {
+		f(p)
+		return
+	}
+	m.Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case field.IsMap():
+			v.Map().Range(func(_ protoreflect.MapKey, v protoreflect.Value) bool {
+				if field.MapValue().Message() != nil {
+					payloads(v.Message(), f)
+				}
+				return true
+			})
+		case field.Message() == nil:
+		case field.IsList():
+			for i := range v.List().Len() {
+				payloads(v.List().Get(i).Message(), f)
+			}
+		default:
+			payloads(v.Message(), f)
+		}
+		return true
+	})
+}
+
+// histories reads the histories of all workflows of the namespace.
+func (w *world) histories() map[string]*history.History {
+	w.t.Helper()
+	all := map[string]*history.History{}
+	ids := []string{w.starter.names.maintenance()}
+	w.change(func(rows map[string]*item) {
+		for id, r := range rows {
+			if ids = append(ids, w.starter.names.session(perdure.SessionID(id))); r.Task {
+				ids[len(ids)-1] = w.starter.names.run(perdure.TaskID(id))
+			}
+		}
+	})
+	for _, id := range ids {
+		h := &history.History{}
+		events := w.client.GetWorkflowHistory(w.t.Context(), id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+		for events.HasNext() {
+			e, err := events.Next()
+			if err != nil {
+				w.t.Fatalf("history of %s: %v", id, err)
+			}
+			h.Events = append(h.Events, e)
+		}
+		all[id] = h
+	}
+	return all
+}
+
+// checkHistories wants every payload of the world to be of an allowed form, and every history to
+// replay.
+func (w *world) checkHistories() {
+	w.t.Helper()
+	for id, h := range w.histories() {
+		for _, e := range h.GetEvents() {
+			payloads(e.ProtoReflect(), func(p *common.Payload) {
+				if string(p.GetMetadata()["encoding"]) != "json/protobuf" { // the SDK's own, in markers
+					checkPayload(w.t, id+" "+e.GetEventType().String(), p.GetData())
+				}
+			})
+			if text, err := protojson.Marshal(e); err != nil || strings.Contains(string(text), secretText) {
+				w.t.Errorf("%s: an event has the text of an error, or cannot be read (%v): %s", id, err, text)
+			}
+		}
+		if err := replay(h); err != nil {
+			w.t.Errorf("replay %s: %v", id, err)
+		}
+	}
+}
+
+// replay runs the present workflows over a history.
+func replay(h *history.History) error {
+	r, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{})
+	if err != nil {
+		return err
+	}
+	workflows{liveHeartbeat}.register(r)
+	return r.ReplayWorkflowHistory(discardLogger(), h)
+}
+
+// record writes the histories of a world to testdata when it is asked to.
+func (w *world) record(name string) {
+	w.t.Helper()
+	if os.Getenv("PERDURE_TEMPORAL_RECORD") == "" {
+		return
+	}
+	for id, h := range w.histories() {
+		text, err := protojson.Marshal(h)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		path := filepath.Join("testdata", "histories", "v1", name+"-"+strings.ReplaceAll(strings.TrimPrefix(id, "live/"), "/", "-")+".json")
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			w.t.Fatal(err)
+		}
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// TestReplay replays the histories that former versions have recorded. A change of the workflows
+// that makes one of them fail would stop the workflows of an installation that is updated.
+func TestReplay(t *testing.T) {
+	t.Parallel()
+	paths, err := filepath.Glob("testdata/histories/*/*.json")
+	if err != nil || len(paths) < 20 {
+		t.Fatalf("found %d recorded histories, error %v: run  scripts/temporal.sh record", len(paths), err)
+	}
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".json"), func(t *testing.T) {
+			t.Parallel()
+			h := recorded(t, path)
+			if err := replay(h); err != nil {
+				t.Error(err)
+			}
+			for _, e := range h.GetEvents() {
+				payloads(e.ProtoReflect(), func(p *common.Payload) { checkPayload(t, e.GetEventType().String(), p.GetData()) })
+			}
+		})
+	}
+}
+
+// recorded reads a recorded history.
+func recorded(t *testing.T, path string) *history.History {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &history.History{}
+	if err := protojson.Unmarshal(text, h); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// TestReplayNotices tests that a replay fails if the workflow asks for something else.
+func TestReplayNotices(t *testing.T) {
+	t.Parallel()
+	h := recorded(t, "testdata/histories/v1/a_session_is_driven_and_rests-session-s.json")
+	for _, e := range h.GetEvents() {
+		if a := e.GetActivityTaskScheduledEventAttributes(); a != nil {
+			a.ActivityType.Name = runTaskActivity
+		}
+	}
+	if err := replay(h); err == nil {
+		t.Error("another activity is not noticed")
+	}
+}
+
+// TestLongestPayloads tests the bound of payloads with the longest names and numbers.
+func TestLongestPayloads(t *testing.T) {
+	t.Parallel()
+	const most = 1<<63 - 1
+	name := strings.Repeat("n", 48)
+	id := strings.Repeat("i", 48)
+	at := placement{Grant: most, Queue: name, Home: name, Present: true, Evict: true, Absent: 99, Failures: 99}
+	for _, value := range []any{
+		sessionState{ID: id, Seq: 1e9, Seen: 1e9, Again: 1e13, placement: at}, runState{Task: id, Full: 99, placement: at},
+		wake{Seq: most, Grant: most, Queue: name, Home: name, Due: true}, workInput{ID: id, Grant: most, Evict: true, HomeGone: true},
+		driveResult{workResult: workResult{Grant: most, Home: name, Present: true, Moved: true, Lost: true}, Seq: most, Again: most},
+	} {
+		data, err := encoded(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkPayload(t, "longest", data)
+	}
+	if err := checkWord("capability", name+"n"); err == nil {
+		t.Error("a longer name is accepted")
+	}
+}
