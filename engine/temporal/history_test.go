@@ -195,13 +195,13 @@ func TestReplayNotices(t *testing.T) {
 func TestLongestPayloads(t *testing.T) {
 	t.Parallel()
 	const most = 1<<63 - 1
-	name := strings.Repeat("n", 48)
+	home, queue := strings.Repeat("h", mostWord), strings.Repeat("q", mostCapability)
 	id := strings.Repeat("i", 48)
-	at := placement{Grant: most, Queue: name, Home: name, Present: true, Evict: true, Absent: 99, Failures: 99}
+	at := placement{Grant: most, Queue: queue, Home: home, Present: true, Evict: true, Absent: 99, Failures: 99}
 	for _, value := range []any{
 		sessionState{ID: id, Seq: 1e9, Seen: 1e9, Again: 1e13, placement: at}, runState{Task: id, Full: 99, placement: at},
-		wake{Seq: most, Grant: most, Queue: name, Home: name, Due: true}, workInput{ID: id, Grant: most, Evict: true, HomeGone: true},
-		driveResult{workResult: workResult{Grant: most, Home: name, Present: true, Moved: true, Lost: true}, Seq: most, Again: most},
+		wake{Seq: most, Grant: most, Queue: queue, Home: home, Due: true}, workInput{ID: id, Grant: most, Evict: true, HomeGone: true},
+		driveResult{workResult: workResult{Grant: most, Home: home, Present: true, Moved: true, Lost: true}, Seq: most, Again: most},
 	} {
 		data, err := encoded(value)
 		if err != nil {
@@ -209,7 +209,9 @@ func TestLongestPayloads(t *testing.T) {
 		}
 		checkPayload(t, "longest", data)
 	}
-	if err := checkWord("capability", name+"n"); err == nil {
-		t.Error("a longer name is accepted")
+	for most, name := range map[int]string{mostWord: home, mostCapability: queue} {
+		if err := checkWord("name", name+"x", most); err == nil {
+			t.Errorf("a name of more than %d characters is accepted", most)
+		}
 	}
 }

@@ -10,16 +10,32 @@ import (
 // Host is the engine without its scheduler. Each method may be called again for the same thing,
 // late, or beside another process that was asked the same.
 type Host interface {
+	Work
+	Passes
+	Queue
+	Stops
+}
+
+// Work works on one thing under a grant.
+type Work interface {
 	// Drive drives a session until it rests or ctx ends. Lost: the grant is not above the stored
 	// one; the Rest holds that. NotFound: no such session. A Drive of a session that this process
 	// drives already stores the new grant, interrupts nothing, and waits for that driver.
 	Drive(ctx context.Context, id perdure.SessionID, g Grant) (Rest, error)
 	// RunTask runs a task until its end is committed or ctx ends. Its errors are those of Drive.
 	RunTask(ctx context.Context, id perdure.TaskID, g Grant) (Ran, error)
+}
+
+// Passes are the work that belongs to no session.
+type Passes interface {
 	// KeepTime fires schedules that are due, until ctx ends.
 	KeepTime(ctx context.Context) error
 	// Tidy makes one pass over what expires: approvals, budgets, retention, cleanup.
 	Tidy(ctx context.Context) error
+}
+
+// Queue reads from the store what waits for a scheduler.
+type Queue interface {
 	// Due lists what waits for a scheduler, page by page. after is the Next of the former page;
 	// the first page has an empty one.
 	Due(ctx context.Context, after string, limit int) (Waiting, error)
@@ -28,6 +44,10 @@ type Host interface {
 	DueSession(ctx context.Context, id perdure.SessionID) (WaitingSession, bool, error)
 	// DueRuns returns the queued runs of a session that have a slot; of any session if id is empty.
 	DueRuns(ctx context.Context, id perdure.SessionID) ([]WaitingRun, error)
+}
+
+// Stops are what an operator asks for by canceling a workflow.
+type Stops interface {
 	// Interrupt ends the turn of a session, as the operator named by asks.
 	Interrupt(ctx context.Context, id perdure.SessionID, by, why string) error
 	// CancelTask records that a task is to be canceled, as the operator named by asks.

@@ -163,6 +163,7 @@ func (l *ledger) Waits(_ Ask, out *Waiting) error {
 	defer l.mu.Unlock()
 	for _, r := range l.rows {
 		switch {
+		case r.Owner != "": // its process works on it, or Temporal finds out that it is dead
 		case r.Task && !r.Ended:
 			out.Runs = append(out.Runs, WaitingRun{ID: perdure.TaskID(r.ID), Grant: r.Grant, Home: r.Home})
 		case !r.Task && r.Seq > r.Read:

@@ -38,7 +38,8 @@ const liveHeartbeat = time.Second
 
 // liveConfig returns the scheduler's configuration in live tests.
 func liveConfig(c client.Client, home string) Config {
-	return Config{Client: c, Prefix: "live", Home: home, Heartbeat: liveHeartbeat, Reconcile: 500 * time.Millisecond, Drain: 2 * time.Second}
+	return Config{Client: c, Prefix: "live", Home: home, Heartbeat: liveHeartbeat, Patience: 3 * time.Second,
+		Reconcile: 500 * time.Millisecond, Drain: 2 * time.Second}
 }
 
 // liveWorker is one worker process, until SIGTERM.
@@ -90,11 +91,12 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	w.client, w.starter = c, starter{names{"live"}, c}
+	w.client, w.starter = c, newStarter(names{"live"}, c)
 	return w
 }
 
-// startServer starts the server, at the former address if there was one, and waits until it is ready.
+// startServer starts the server, at the former address if there was one, and waits until it is
+// ready.
 func (w *world) startServer() {
 	w.t.Helper()
 	cmd := exec.Command(os.Getenv("PERDURE_TEMPORAL_SERVER"), "-address", w.address, "-data", w.data, "-log", "fatal")
@@ -205,6 +207,7 @@ func TestLive(t *testing.T) {
 		{"a_stopping_process_gives_its_work_away", liveDrained},
 		{"an_operator_cancels_a_task", liveCanceled},
 		{"an_operator_terminates_a_workflow", liveTerminated},
+		{"a_living_owner_gets_the_next_grant", liveJoins},
 		{"an_error_shows_its_kind_only", liveFailing},
 	}
 	for _, l := range laws {
@@ -278,11 +281,11 @@ func liveOutage(t *testing.T, w *world) {
 	w.put(item{ID: "s", Seq: 1, Held: true, Home: "h"})
 	before := w.taken("s", "a")
 	w.send(w.server, syscall.SIGSTOP)
-	w.change(func(rows map[string]*item) { rows["late"] = &item{ID: "late", Seq: 1} }) // nobody can be told of it
-	<-time.After(3 * liveHeartbeat)                                                    // the outage itself: every activity times out
+	w.change(func(rows map[string]*item) { rows["late"] = &item{ID: "late", Seq: 1} })
+	<-time.After(3 * liveHeartbeat) // the outage itself
 	w.send(w.server, syscall.SIGCONT)
 	w.done("late") // Temporal hands out work again
-	if after := w.row("s"); after.Owner != "a" || len(after.History) != 0 || after.Lost != 0 {
+	if after := w.row("s"); after.Owner != "a" || len(after.History) != 0 {
 		t.Errorf("after the outage: %+v, want a to have it still; before: %+v", after, before)
 	}
 	w.release("s")
@@ -361,12 +364,25 @@ func liveTerminated(t *testing.T, w *world) {
 	if err := w.client.TerminateWorkflow(t.Context(), w.starter.names.session("s"), "", "a test"); err != nil {
 		t.Fatal(err)
 	}
-	after := w.await(t, "the reconciler to place it again", "s", func(r item) bool { return r.Grant > before.Grant })
-	if len(after.History) != 0 {
-		t.Errorf("it was interrupted: %v", after.History)
-	}
+	w.await(t, "the process to give it back", "s", func(r item) bool { return r.Owner == "" || r.Grant > before.Grant })
+	w.await(t, "the reconciler to place it again", "s", func(r item) bool { return r.Grant > before.Grant })
 	w.release("s")
 	w.done("s")
+}
+
+func liveJoins(t *testing.T, w *world) {
+	w.worker("a", "")
+	w.put(item{ID: "s", Seq: 1, Held: true})
+	before := w.taken("s", "a")
+	if err := w.client.TerminateWorkflow(t.Context(), w.starter.names.session("s"), "", "a test"); err != nil {
+		t.Fatal(err)
+	}
+	w.tell("s") // the process has not noticed yet, or is patient
+	w.await(t, "the next grant", "s", func(r item) bool { return r.Grant > before.Grant })
+	w.release("s")
+	if r := w.done("s"); len(r.History) != 1 || r.History[0] != "a/2" {
+		t.Errorf("it was driven by %v, want once, by a under its second grant", r.History)
+	}
 }
 
 func liveFailing(t *testing.T, w *world) {

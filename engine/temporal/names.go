@@ -27,6 +27,13 @@ const (
 // payload with several of them must stay small.
 var word = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,48}$`)
 
+// How long the names are at most. A payload may have the name of a capability beside the id of a
+// home.
+const (
+	mostWord       = 48
+	mostCapability = 32
+)
+
 // names are the names of one installation in a namespace. All of them begin with the prefix.
 //
 // The general task queue is the prefix itself. A workflow always runs on it, so a workflow finds
@@ -51,10 +58,10 @@ func (n names) queue(capability string) string {
 
 // checkWord refuses a name that cannot be part of a task queue. The name is not repeated in full,
 // since it may be very long.
-func checkWord(what, name string) error {
-	if word.MatchString(name) {
+func checkWord(what, name string, most int) error {
+	if word.MatchString(name) && len(name) <= most {
 		return nil
 	}
-	return fmt.Errorf("%w %s %q: use 1 to 48 letters, digits, dots, hyphens or underscores",
-		perdure.Invalid, what, strings.ToValidUTF8(name[:min(len(name), 60)], "?"))
+	return fmt.Errorf("%w %s %q: use 1 to %d letters, digits, dots, hyphens or underscores",
+		perdure.Invalid, what, strings.ToValidUTF8(name[:min(len(name), 60)], "?"), most)
 }

@@ -16,12 +16,12 @@ type wake struct {
 type placement struct {
 	Grant    int64  `json:"grant,omitempty"` // the last one given out
 	Queue    string `json:"queue,omitempty"`
-	Home     string `json:"home,omitempty"`    // the next activity goes there
-	Present  bool   `json:"present,omitempty"` // Home is that of an owner that is alive
+	Home     string `json:"home,omitempty"` // the next activity goes there
+	Present  bool   `json:"here,omitempty"` // Home is that of an owner that is alive
 	Evict    bool   `json:"evict,omitempty"`
 	HomeGone bool   `json:"gone,omitempty"`
-	Absent   int    `json:"absent,omitempty"`   // how often in a row nobody answered at the home
-	Failures int    `json:"failures,omitempty"` // how often in a row the activity failed
+	Absent   int    `json:"away,omitempty"`  // how often in a row nobody answered at the home
+	Failures int    `json:"fails,omitempty"` // how often in a row the activity failed
 }
 
 // sessionState is what a Session workflow knows.

@@ -11,20 +11,20 @@ import (
 // The bounds of the reconciler.
 const (
 	duePage   = 200
-	tellAgain = time.Minute // what still waits is told again after this time
+	tellAgain = time.Minute // what still waits is signaled again then
 )
 
 // reconciler lists what waits in the store and starts the workflows that are missing. Work that
-// waits for a free process is listed in each pass, so the reconciler remembers what it has told.
+// waits for a free process is listed in each pass, so the reconciler remembers what it has signaled.
 type reconciler struct {
 	host    Host
 	starter starter
 	every   time.Duration
 	now     func() time.Time
-	told    map[told]time.Time // what the last pass listed; when Temporal was told of it
+	told    map[told]time.Time // what the last pass listed; when it was signaled
 }
 
-// told identifies what Temporal was told: a new event or a new grant makes it something else.
+// told identifies what was signaled: a new event or a new grant makes it something else.
 type told struct {
 	session  perdure.SessionID
 	task     perdure.TaskID

@@ -178,7 +178,7 @@ func runCanceled(t *testing.T) {
 
 	s.run(t, wake{})
 
-	// A server waits for an activity that was started; the environment does not. TestLive does both.
+	// A server waits for an activity that was started; this environment does not, so TestLive does.
 	if !slices.Equal(s.stops, []string{"t"}) {
 		t.Errorf("cancels = %v, want t", s.stops)
 	}

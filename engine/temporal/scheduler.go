@@ -39,8 +39,8 @@ type Config struct {
 	Log        *slog.Logger // default: slog.Default()
 }
 
-// Scheduler schedules the work of an engine by Temporal. It is safe for concurrent use. What it is
-// told before Run, and after it, is found by the reconciler.
+// Scheduler schedules the work of an engine by Temporal. It is safe for concurrent use. What it
+// hears before Run, and after it, is found by the reconciler.
 type Scheduler struct {
 	cfg   Config
 	names names
@@ -97,12 +97,12 @@ const defaultPrefix = "perdure"
 
 // check refuses names and times that cannot work.
 func check(cfg Config) error {
-	errs := []error{checkWord("prefix", cfg.Prefix)}
+	errs := []error{checkWord("prefix", cfg.Prefix, mostWord)}
 	if cfg.Home != "" {
-		errs = append(errs, checkWord("home", cfg.Home))
+		errs = append(errs, checkWord("home", cfg.Home, mostWord))
 	}
 	for _, c := range cfg.Capabilities {
-		errs = append(errs, checkWord("capability", c))
+		errs = append(errs, checkWord("capability", c, mostCapability))
 	}
 	if cfg.Heartbeat < time.Second { // the server's timers are not finer
 		errs = append(errs, fmt.Errorf("%w heartbeat timeout %s: use 1s or more", perdure.Invalid, cfg.Heartbeat))
@@ -132,7 +132,7 @@ func (s *Scheduler) tell(ctx context.Context, t topic) error {
 	s.mu.Lock()
 	host := s.host
 	s.mu.Unlock()
-	st := starter{s.names, s.cfg.Client}
+	st := newStarter(s.names, s.cfg.Client)
 	if !t.runs {
 		w, waits, err := host.DueSession(ctx, t.session)
 		if err != nil || !waits {
@@ -186,7 +186,7 @@ func (s *Scheduler) queues() []string {
 
 // activities returns the activities of this process.
 func (s *Scheduler) activities(h Host) *activities {
-	r := &reconciler{host: h, starter: starter{s.names, s.cfg.Client}, every: s.cfg.Reconcile, now: time.Now}
+	r := &reconciler{host: h, starter: newStarter(s.names, s.cfg.Client), every: s.cfg.Reconcile, now: time.Now}
 	return &activities{
 		host: h, every: s.cfg.Heartbeat / 3, timeout: s.cfg.Heartbeat, patience: s.cfg.Patience,
 		tidyEvery: s.cfg.Tidy, reconcile: r.pass, log: s.cfg.Log,
@@ -254,7 +254,7 @@ func (s *Scheduler) ensureMaintenance(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, wakeTimeout)
 	defer cancel()
 	_, err := s.cfg.Client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID: s.names.maintenance(), TaskQueue: s.names.general(),
+		ID: s.names.maintenance(), TaskQueue: s.names.general(), WorkflowTaskTimeout: taskTimeout,
 		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 	}, maintenanceType, maintenanceState{})
 	return err

@@ -59,8 +59,8 @@ func Dial(o DialOptions) (client.Client, client.Options, error) {
 }
 
 // Setup registers a namespace, and waits until it can be used. Nothing is changed if it exists; the
-// result says whether it was registered. Denied: this client may not; the error has the command
-// for somebody who may.
+// result says whether it was registered. Denied: this client may not; the error says
+// what an administrator has to do.
 func Setup(ctx context.Context, c client.Client, namespace string) (registered bool, err error) {
 	service := c.WorkflowService()
 	_, err = service.RegisterNamespace(ctx, &workflowservice.RegisterNamespaceRequest{
@@ -79,8 +79,8 @@ func Setup(ctx context.Context, c client.Client, namespace string) (registered b
 		if _, known := service.DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: namespace}); known == nil {
 			return false, nil
 		}
-		return false, fmt.Errorf("%w: register namespace %s: %w: have somebody with the right to do it run  "+
-			"temporal operator namespace create --namespace %s --retention %s", perdure.Denied, namespace, err, namespace, retention)
+		return false, fmt.Errorf("%w: register namespace %s: %w: have an administrator of Temporal register it, and keep "+
+			"histories for %s", perdure.Denied, namespace, err, retention)
 	default:
 		return false, fmt.Errorf("%w: register namespace %s: %w: check that Temporal runs at the address that you gave",
 			perdure.Unavailable, namespace, err)

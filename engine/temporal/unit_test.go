@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"go.temporal.io/api/serviceerror"
-	"go.temporal.io/sdk/client"
 	sdk "go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
@@ -46,11 +45,17 @@ func (h hostFake) KeepTime(ctx context.Context) error {
 
 func (h hostFake) Tidy(context.Context) error { return h.tidy() }
 
+// process is the activities of a process, and what is closed when it stops.
+type process struct {
+	activities
+	stop chan struct{}
+}
+
 // acts returns the activities of a process over a host. Heartbeats are answered by beat.
-func acts(h Host, beat func(n int) error) *activities {
+func acts(h Host, beat func(n int) error) *process {
 	var mu sync.Mutex
 	n := 0
-	return &activities{
+	return &process{activities: activities{
 		host: h, every: time.Millisecond, timeout: 3 * time.Millisecond, patience: time.Hour, tidyEvery: time.Millisecond, log: discard(),
 		reconcile: func(context.Context) (time.Duration, error) { return time.Hour, nil },
 		heartbeat: func(context.Context, []byte) error {
@@ -59,19 +64,19 @@ func acts(h Host, beat func(n int) error) *activities {
 			n++
 			return beat(n)
 		},
-	}
+	}}
 }
 
 func alive(int) error { return nil }
 
 // perform runs one activity in the SDK's environment and decodes its result.
-func performed[T any](t *testing.T, a *activities, stop chan struct{}, name string, in workInput) (T, error) {
+func performed[T any](t *testing.T, a *process, name string, in workInput) (T, error) {
 	t.Helper()
 	suite := testsuite.WorkflowTestSuite{}
 	suite.SetLogger(discardLogger())
 	env := suite.NewTestActivityEnvironment()
-	if stop != nil {
-		env.SetWorkerStopChannel(stop)
+	if a.stop != nil {
+		env.SetWorkerStopChannel(a.stop)
 	}
 	a.register(env)
 	var out T
@@ -97,7 +102,7 @@ func TestDriveActivity(t *testing.T) {
 			got = g
 			return Rest{Seq: 9, Grant: 4, Again: again}, nil
 		}}, alive)
-		out, err := performed[driveResult](t, a, nil, driveActivity, in)
+		out, err := performed[driveResult](t, a, driveActivity, in)
 		if err != nil || got != (Grant{Number: 4, Evict: true}) || out.Seq != 9 || out.Again != again.UnixMilli() {
 			t.Errorf("grant %+v, result %+v, error %v", got, out, err)
 		}
@@ -109,7 +114,7 @@ func TestDriveActivity(t *testing.T) {
 			t.Error("the host was asked")
 			return Rest{}, nil
 		}}, func(int) error { return serviceerror.NewNotFound("activity") })
-		if _, err := performed[driveResult](t, a, nil, driveActivity, in); err == nil {
+		if _, err := performed[driveResult](t, a, driveActivity, in); err == nil {
 			t.Error("no error")
 		}
 	})
@@ -117,7 +122,7 @@ func TestDriveActivity(t *testing.T) {
 	t.Run("reports_a_stale_grant_with_the_stored_one", func(t *testing.T) {
 		t.Parallel()
 		a := acts(hostFake{drive: func(context.Context, Grant) (Rest, error) { return Rest{Grant: 12}, perdure.Lost }}, alive)
-		out, err := performed[driveResult](t, a, nil, driveActivity, in)
+		out, err := performed[driveResult](t, a, driveActivity, in)
 		if err != nil || !out.Lost || out.Grant != 12 {
 			t.Errorf("result %+v, error %v", out, err)
 		}
@@ -126,10 +131,16 @@ func TestDriveActivity(t *testing.T) {
 	t.Run("rests_when_the_session_was_removed", func(t *testing.T) {
 		t.Parallel()
 		a := acts(hostFake{drive: func(context.Context, Grant) (Rest, error) { return Rest{}, perdure.NotFound }}, alive)
-		if out, err := performed[driveResult](t, a, nil, driveActivity, in); err != nil || out != (driveResult{}) {
+		if out, err := performed[driveResult](t, a, driveActivity, in); err != nil || out != (driveResult{}) {
 			t.Errorf("result %+v, error %v", out, err)
 		}
 	})
+}
+
+// TestDriveActivityEnds tests when a process ends the work of a Drive.
+func TestDriveActivityEnds(t *testing.T) {
+	t.Parallel()
+	in := workInput{ID: "s", Grant: 4, Evict: true}
 
 	t.Run("moves_when_the_process_stops", func(t *testing.T) {
 		t.Parallel()
@@ -139,7 +150,8 @@ func TestDriveActivity(t *testing.T) {
 			<-ctx.Done()
 			return Rest{Grant: 4}, perdure.CauseOf(ctx)
 		}}, alive)
-		out, err := performed[driveResult](t, a, stop, driveActivity, in)
+		a.stop = stop
+		out, err := performed[driveResult](t, a, driveActivity, in)
 		if err != nil || !out.Moved {
 			t.Errorf("result %+v, error %v, want moved", out, err)
 		}
@@ -157,7 +169,7 @@ func TestDriveActivity(t *testing.T) {
 			return serviceerror.NewNotFound("activity")
 		})
 		a.patience = time.Millisecond
-		if out, err := performed[driveResult](t, a, nil, driveActivity, in); err != nil || !out.Moved {
+		if out, err := performed[driveResult](t, a, driveActivity, in); err != nil || !out.Moved {
 			t.Errorf("result %+v, error %v, want moved", out, err)
 		}
 	})
@@ -174,7 +186,7 @@ func TestDriveActivity(t *testing.T) {
 			return serviceerror.NewUnavailable("down")
 		})
 		a.patience = time.Millisecond
-		if out, err := performed[driveResult](t, a, nil, driveActivity, in); err != nil || !out.Moved {
+		if out, err := performed[driveResult](t, a, driveActivity, in); err != nil || !out.Moved {
 			t.Errorf("result %+v, error %v, want moved", out, err)
 		}
 	})
@@ -194,10 +206,16 @@ func TestDriveActivity(t *testing.T) {
 			}
 			return sdk.NewCanceledError()
 		})
-		if out, err := performed[driveResult](t, a, nil, driveActivity, in); err != nil || out.Seq != 2 {
+		if out, err := performed[driveResult](t, a, driveActivity, in); err != nil || out.Seq != 2 {
 			t.Errorf("result %+v, error %v, want the rest", out, err)
 		}
 	})
+}
+
+// TestActivityErrors tests what histories have of errors.
+func TestActivityErrors(t *testing.T) {
+	t.Parallel()
+	in := workInput{ID: "s", Grant: 4, Evict: true}
 
 	t.Run("shows_only_the_kind_of_an_error", func(t *testing.T) {
 		t.Parallel()
@@ -208,7 +226,7 @@ func TestDriveActivity(t *testing.T) {
 			"panic":       func() error { panic("canary") },
 		} {
 			a := acts(hostFake{drive: func(context.Context, Grant) (Rest, error) { return Rest{}, fails() }}, alive)
-			_, err := performed[driveResult](t, a, nil, driveActivity, in)
+			_, err := performed[driveResult](t, a, driveActivity, in)
 			if err == nil || strings.Contains(err.Error(), "canary") || !strings.Contains(err.Error(), text) {
 				t.Errorf("error %v, want one that says %s only", err, text)
 			}
@@ -231,8 +249,9 @@ func TestMaintainActivity(t *testing.T) {
 		}
 		return perdure.Unavailable
 	}}, alive)
+	a.stop = stop
 
-	_, err := performed[struct{}](t, a, stop, maintainActivity, workInput{})
+	_, err := performed[struct{}](t, a, maintainActivity, workInput{})
 
 	if err != nil || n < 3 {
 		t.Errorf("error %v after %d passes, want none after 3", err, n)
@@ -304,6 +323,11 @@ func TestWaker(t *testing.T) {
 			}
 		})
 	})
+}
+
+// TestWakerBounds tests how often the waker asks Temporal.
+func TestWakerBounds(t *testing.T) {
+	t.Parallel()
 
 	t.Run("backs_off_and_forgets_nothing", func(t *testing.T) {
 		t.Parallel()
@@ -371,17 +395,11 @@ type recorder struct {
 	fail error
 }
 
-func (r *recorder) SignalWithStartWorkflow(_ context.Context, id, _ string, arg any, o client.StartWorkflowOptions,
-	_ any, _ ...any,
-) (client.WorkflowRun, error) {
-	if r.fail != nil {
-		return nil, r.fail
+func (r *recorder) send(_ context.Context, id string, msg wake, _ string, _ any) error {
+	if r.fail == nil {
+		r.all = append(r.all, started{id, msg})
 	}
-	if o.TaskQueue != "p" || o.ID != id {
-		return nil, errors.New("another task queue or id")
-	}
-	r.all = append(r.all, started{id, arg.(wake)})
-	return nil, nil
+	return r.fail
 }
 
 // ids returns what was told, in order.
@@ -393,23 +411,28 @@ func (r *recorder) ids() []string {
 	return ids
 }
 
-// TestReconciler tests the passes over what waits.
-func TestReconciler(t *testing.T) {
-	t.Parallel()
-	waiting := Waiting{
+// waiting is a session and a task that wait.
+func waiting() Waiting {
+	return Waiting{
 		Sessions: []WaitingSession{{ID: "a", Seq: 4, Grant: 2, Home: "h", Queue: "gpu", Orphaned: true}},
 		Runs:     []WaitingRun{{ID: "b", Grant: 1}},
 	}
-	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	fresh := func(due func(string, int) (Waiting, error)) (*reconciler, *recorder, *time.Time) {
-		temporal, clock := &recorder{}, now
-		return &reconciler{host: hostFake{due: due}, starter: starter{names{"p"}, temporal}, every: time.Second,
-			now: func() time.Time { return clock }}, temporal, &clock
-	}
+}
+
+// fresh returns a reconciler over what due lists, what Temporal hears, and the reconciler's clock.
+func fresh(due func(after string, limit int) (Waiting, error)) (*reconciler, *recorder, *time.Time) {
+	temporal, clock := &recorder{}, time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	return &reconciler{host: hostFake{due: due}, starter: starter{names{"p"}, temporal.send}, every: time.Second,
+		now: func() time.Time { return clock }}, temporal, &clock
+}
+
+// TestReconciler tests the passes over what waits.
+func TestReconciler(t *testing.T) {
+	t.Parallel()
 
 	t.Run("starts_what_waits_with_what_the_rows_say", func(t *testing.T) {
 		t.Parallel()
-		r, temporal, _ := fresh(func(string, int) (Waiting, error) { return waiting, nil })
+		r, temporal, _ := fresh(func(string, int) (Waiting, error) { return waiting(), nil })
 		if _, err := r.pass(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -423,19 +446,24 @@ func TestReconciler(t *testing.T) {
 		t.Parallel()
 		r, temporal, _ := fresh(func(after string, _ int) (Waiting, error) {
 			if after == "" {
-				return Waiting{Runs: waiting.Runs, Next: "2"}, nil
+				return Waiting{Runs: waiting().Runs, Next: "2"}, nil
 			}
-			return Waiting{Sessions: waiting.Sessions}, nil
+			return Waiting{Sessions: waiting().Sessions}, nil
 		})
 		r.pass(t.Context())
 		if got := temporal.ids(); !slices.Equal(got, []string{"p/run/b", "p/session/a"}) {
 			t.Errorf("told %v", got)
 		}
 	})
+}
+
+// TestReconcilerRepeats tests what the reconciler says again.
+func TestReconcilerRepeats(t *testing.T) {
+	t.Parallel()
 
 	t.Run("repeats_itself_after_a_minute_only", func(t *testing.T) {
 		t.Parallel()
-		r, temporal, clock := fresh(func(string, int) (Waiting, error) { return waiting, nil })
+		r, temporal, clock := fresh(func(string, int) (Waiting, error) { return waiting(), nil })
 		for range 12 {
 			r.pass(t.Context())
 			*clock = clock.Add(5 * time.Second)
@@ -465,7 +493,7 @@ func TestReconciler(t *testing.T) {
 
 	t.Run("tries_again_what_failed_in_the_next_pass", func(t *testing.T) {
 		t.Parallel()
-		r, temporal, _ := fresh(func(string, int) (Waiting, error) { return waiting, nil })
+		r, temporal, _ := fresh(func(string, int) (Waiting, error) { return waiting(), nil })
 		temporal.fail = perdure.Unavailable
 		if _, err := r.pass(t.Context()); !errors.Is(err, perdure.Unavailable) {
 			t.Errorf("error %v, want Unavailable", err)
@@ -479,7 +507,7 @@ func TestReconciler(t *testing.T) {
 
 	t.Run("forgets_what_waits_no_more", func(t *testing.T) {
 		t.Parallel()
-		page := waiting
+		page := waiting()
 		r, temporal, _ := fresh(func(string, int) (Waiting, error) { return page, nil })
 		r.pass(t.Context())
 		page = Waiting{}
@@ -487,7 +515,7 @@ func TestReconciler(t *testing.T) {
 		if len(r.told) != 0 {
 			t.Errorf("it remembers %v", r.told)
 		}
-		page = waiting
+		page = waiting()
 		r.pass(t.Context())
 		if len(temporal.all) != 4 {
 			t.Errorf("told %d times, want both again: they wait again", len(temporal.all))

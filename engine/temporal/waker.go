@@ -19,6 +19,10 @@ const (
 	wakeMostWait = 10 * time.Second
 )
 
+// taskTimeout is how long Temporal waits for a process that was given a step of a workflow. A step
+// takes milliseconds; a process that is paused, but still connected, holds it for this time.
+const taskTimeout = 3 * time.Second
+
 // topic is what the waker has to look at: one session, or the queued runs of one or of all.
 type topic struct {
 	runs    bool
@@ -143,33 +147,29 @@ func (w *waker) done(t topic, err error) {
 	})
 }
 
-// signaler is the part of a client that starts workflows.
-type signaler interface {
-	SignalWithStartWorkflow(ctx context.Context, id, signal string, arg any, o client.StartWorkflowOptions,
-		workflow any, args ...any) (client.WorkflowRun, error)
-}
-
 // starter starts the workflow of a session or task, or signals the one that runs.
 type starter struct {
-	names  names
-	client signaler
+	names names
+	send  func(ctx context.Context, id string, msg wake, workflow string, state any) error
 }
 
-// session tells Temporal that a session waits for a driver.
+// newStarter returns a starter that uses a client.
+func newStarter(n names, c client.Client) starter {
+	return starter{n, func(ctx context.Context, id string, msg wake, workflow string, state any) error {
+		o := client.StartWorkflowOptions{ID: id, TaskQueue: n.general(), WorkflowTaskTimeout: taskTimeout}
+		_, err := c.SignalWithStartWorkflow(ctx, id, wakeSignal, msg, o, workflow, state)
+		return err
+	}}
+}
+
+// session says that a session waits for a driver.
 func (s starter) session(ctx context.Context, w WaitingSession) error {
 	msg := wake{Seq: w.Seq, Grant: w.Grant, Queue: w.Queue, Home: w.Home, Due: w.Orphaned}
-	return s.start(ctx, s.names.session(w.ID), msg, sessionType, sessionState{ID: string(w.ID)})
+	return s.send(ctx, s.names.session(w.ID), msg, sessionType, sessionState{ID: string(w.ID)})
 }
 
-// run tells Temporal that a task waits for a process.
+// run says that a task waits for a process.
 func (s starter) run(ctx context.Context, w WaitingRun) error {
 	msg := wake{Grant: w.Grant, Queue: w.Queue, Home: w.Home}
-	return s.start(ctx, s.names.run(w.ID), msg, runType, runState{Task: string(w.ID)})
-}
-
-// start signals a workflow, and starts it if it does not run.
-func (s starter) start(ctx context.Context, id string, msg wake, name string, state any) error {
-	_, err := s.client.SignalWithStartWorkflow(ctx, id, wakeSignal, msg,
-		client.StartWorkflowOptions{ID: id, TaskQueue: s.names.general()}, name, state)
-	return err
+	return s.send(ctx, s.names.run(w.ID), msg, runType, runState{Task: string(w.ID)})
 }

@@ -64,20 +64,27 @@ func await(ctx workflow.Context, wakes workflow.ReceiveChannel, d time.Duration,
 	receive(wakes, heard)
 }
 
+// job is an activity that works on a session or task.
+type job struct {
+	options  workflow.ActivityOptions
+	name     string
+	onCancel string // the activity that writes a cancel to the store
+}
+
 // perform runs an activity that works on a session or task. When an operator cancels the workflow,
-// the activity named by onCancel writes that to the store, and the work ends by it: an activity
+// the activity of onCancel writes that to the store, and the work ends by it: an activity
 // that was started is waited for, and one that no process has started yet is withdrawn. If the
 // workflow is canceled when perform returns, the store knows it.
-func perform(ctx workflow.Context, o workflow.ActivityOptions, name string, in workInput, onCancel string, out any) error {
+func perform(ctx workflow.Context, j job, in workInput, out any) error {
 	free, _ := workflow.NewDisconnectedContext(ctx)
-	work, withdraw := workflow.WithCancel(workflow.WithActivityOptions(free, o))
-	f := workflow.ExecuteActivity(work, name, in)
+	work, withdraw := workflow.WithCancel(workflow.WithActivityOptions(free, j.options))
+	f := workflow.ExecuteActivity(work, j.name, in)
 	s := workflow.NewSelector(ctx)
 	s.AddFuture(f, func(workflow.Future) {})
 	s.AddReceive(ctx.Done(), func(workflow.ReceiveChannel, bool) {})
 	s.Select(ctx)
 	if canceled(ctx) {
-		stop(ctx, onCancel, in.ID)
+		stop(ctx, j.onCancel, in.ID)
 		withdraw()
 	}
 	return f.Get(free, out)

@@ -50,8 +50,8 @@ func (w workflows) Run(ctx workflow.Context, s runState) error {
 // before the next one.
 func (w workflows) runTask(ctx workflow.Context, s *runState) (runResult, time.Duration) {
 	var ran runResult
-	o := s.options(ctx, w.heartbeat)
-	if err := perform(ctx, o, runTaskActivity, s.next(s.Task), cancelActivity, &ran); err != nil {
+	j := job{s.options(ctx, w.heartbeat), runTaskActivity, cancelActivity}
+	if err := perform(ctx, j, s.next(s.Task), &ran); err != nil {
 		return runResult{}, s.failed(err)
 	}
 	taken, wait := s.returned(ran.workResult)

@@ -38,9 +38,8 @@ func (w workflows) Session(ctx workflow.Context, s sessionState) error {
 func (w workflows) drive(ctx workflow.Context, s *sessionState) time.Duration {
 	told := s.Seq
 	var rest driveResult
-	o := s.options(ctx, w.heartbeat)
-	err := perform(ctx, o, driveActivity, s.next(s.ID), interruptActivity, &rest)
-	if err != nil {
+	j := job{s.options(ctx, w.heartbeat), driveActivity, interruptActivity}
+	if err := perform(ctx, j, s.next(s.ID), &rest); err != nil {
 		return s.failed(err)
 	}
 	taken, wait := s.returned(rest.workResult)
@@ -64,7 +63,7 @@ func (s *sessionState) due(now time.Time) bool {
 	return s.Seq > s.Seen || s.Again != 0 && s.Again <= now.UnixMilli()
 }
 
-// await waits until the session may be due. false: it was idle for a minute and nothing will be due.
+// await waits until the session may be due. false: it was idle for a minute, and nothing will be.
 func (s *sessionState) await(ctx workflow.Context, wakes workflow.ReceiveChannel) bool {
 	d := linger
 	if s.Again != 0 {

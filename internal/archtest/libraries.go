@@ -63,6 +63,11 @@ func libraries() []library {
 		{"go.opentelemetry.io/otel/exporters/prometheus", "v0.69.0", "cmd/perdure"},
 		{"github.com/prometheus/client_golang", "v1.24.1", "cmd/perdure"},
 
+		// in the go.mod of a nested module only: a version that go.mod never has
+		{"go.temporal.io/api", "none", "engine/temporal"},
+		{"go.temporal.io/sdk", "none", "engine/temporal"},
+		{"google.golang.org/protobuf", "none", "engine/temporal"},
+
 		// tests
 		{"github.com/anishathalye/porcupine", "v1.3.1", tests},
 		{"github.com/google/go-cmp", "v0.7.0", tests},

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -59,7 +60,7 @@ func moduleRoot(dir string) (string, error) {
 
 // load parses the module whose go.mod is at the root of tree. It skips what the go command ignores:
 // hidden folders, folders that begin with an underscore, testdata, node_modules, vendor, and nested
-// modules.
+// modules, except for those in houseModules.
 func load(tree fs.FS) (*module, error) {
 	text, err := fs.ReadFile(tree, "go.mod")
 	if err != nil {
@@ -117,13 +118,17 @@ func hidden(name string) bool {
 	return base[0] == '.' || base[0] == '_'
 }
 
+// houseModules are the folders of nested modules that follow the rules of the house. Their import
+// paths are those that they would have without a go.mod of their own.
+var houseModules = []string{"engine/temporal"}
+
 func ignored(tree fs.FS, folder string) bool {
 	switch path.Base(folder) {
 	case "testdata", "node_modules", "vendor":
 		return true
 	}
 	_, err := fs.Stat(tree, path.Join(folder, "go.mod"))
-	return hidden(folder) || err == nil
+	return hidden(folder) || err == nil && !slices.Contains(houseModules, folder)
 }
 
 func parseFile(tree fs.FS, name string, positions *token.FileSet) (*file, error) {
