@@ -88,9 +88,10 @@ func withDefaults(cfg Config) Config {
 	return cfg
 }
 
-// stickyWait is how long a workflow waits for the process that ran it before. It is a part of the
-// time in which work moves after that process died; another process replays the short history.
-const stickyWait = 300 * time.Millisecond
+// anyProcess lets any process run the next step of a workflow. Otherwise Temporal waits for the
+// process that ran the former step, at least a second, and work would move that much later when
+// that process has died. The histories that are replayed instead are short.
+var anyProcess = sync.OnceFunc(func() { worker.SetStickyWorkflowCacheSize(0) })
 
 // defaultPrefix begins all names in the namespace.
 const defaultPrefix = "perdure"
@@ -149,8 +150,10 @@ func (s *Scheduler) tell(ctx context.Context, t topic) error {
 
 // Run works on what Temporal hands out until ctx ends, and then stops: running work may reach a
 // safe point, and another process continues it. While Temporal cannot be reached, Run waits for it.
-// An error: Temporal refused this process for good, or stopped it.
+// An error: Temporal stopped this process. All schedulers and other workers of Temporal in a process
+// share one setting, which Run makes: no step of a workflow waits for the process of the former.
 func (s *Scheduler) Run(ctx context.Context, h Host) error {
+	anyProcess()
 	s.mu.Lock()
 	s.host = h
 	s.mu.Unlock()
@@ -209,7 +212,6 @@ func (s *Scheduler) poll(ctx context.Context, queue string, a *activities, fail 
 		w := worker.New(s.cfg.Client, queue, worker.Options{
 			MaxConcurrentActivityExecutionSize: s.cfg.Activities,
 			WorkerStopTimeout:                  s.cfg.Drain,
-			StickyScheduleToStartTimeout:       stickyWait,
 			DisableWorkflowWorker:              queue != s.names.general(),
 			OnFatalError:                       func(err error) { fail(&fatalError{queue, err}) },
 		})
