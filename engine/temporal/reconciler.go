@@ -14,8 +14,8 @@ const (
 	tellAgain = time.Minute // what still waits is signaled again then
 )
 
-// reconciler lists what waits in the store and starts the workflows that are missing. Work that
-// waits for a free process is listed in each pass, so the reconciler remembers what it has signaled.
+// reconciler lists what waits in the store, and starts the workflows that are missing. Work that
+// waits for a free process is listed in each pass, so the reconciler remembers what it signaled.
 type reconciler struct {
 	host    Host
 	starter starter

@@ -150,8 +150,8 @@ func (s *Scheduler) tell(ctx context.Context, t topic) error {
 
 // Run works on what Temporal hands out until ctx ends, and then stops: running work may reach a
 // safe point, and another process continues it. While Temporal cannot be reached, Run waits for it.
-// An error: Temporal stopped this process. All schedulers and other workers of Temporal in a process
-// share one setting, which Run makes: no step of a workflow waits for the process of the former.
+// An error: Temporal stopped this process. Run turns the SDK's cache of workflows off, which all
+// workers of a program share.
 func (s *Scheduler) Run(ctx context.Context, h Host) error {
 	anyProcess()
 	s.mu.Lock()

@@ -195,7 +195,10 @@ func TestDriveActivityEnds(t *testing.T) {
 		t.Parallel()
 		canceled := make(chan struct{})
 		a := acts(hostFake{drive: func(ctx context.Context, _ Grant) (Rest, error) {
-			<-canceled
+			select {
+			case <-canceled:
+			case <-ctx.Done():
+			}
 			return Rest{Seq: 2}, ctx.Err()
 		}}, func(n int) error {
 			switch {
