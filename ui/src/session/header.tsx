@@ -10,6 +10,7 @@ import type { Session } from "../event/types";
 import { useMay } from "../principal/principal";
 import { clock, duration, modelName, oneLine, safe } from "../text/text";
 import { Figures } from "./figures";
+import { Interrupt } from "./interrupt";
 import { sessionLook } from "./look";
 import type { Reading } from "./reader";
 
@@ -44,7 +45,7 @@ export function Header({ session, reading, busy }: { session: Session; reading: 
       <span className="row-of">
         <Actions session={session} busy={busy} />
         <Suspense fallback={<Button isDisabled>More</Button>}>
-          <More session={session} reading={reading} />
+          <More session={session} reading={reading} busy={busy} />
         </Suspense>
       </span>
     </header>
@@ -55,7 +56,7 @@ function Actions({ session, busy }: { session: Session; busy: boolean }) {
   const write = useMay("write");
   const approve = useMay("approve");
   const act = useMutation({
-    mutationFn: (verb: "interrupt" | "pause" | "resume") => need(api.POST(`/v1/sessions/{id}/${verb}`, { params: { path: { id: session.id } }, body: {} } as never)),
+    mutationFn: (verb: "pause" | "resume") => need(api.POST(`/v1/sessions/{id}/${verb}`, { params: { path: { id: session.id } }, body: {} } as never)),
     onSettled: () => queries.invalidateQueries({ queryKey: ["session", session.id] }),
   });
   return (
@@ -65,11 +66,7 @@ function Actions({ session, busy }: { session: Session; busy: boolean }) {
           {oneLine(act.error.message, 200)}
         </span>
       )}
-      {write.may && busy && (
-        <Button isDisabled={act.isPending} onPress={() => act.mutate("interrupt")}>
-          Interrupt
-        </Button>
-      )}
+      {write.may && busy && <Interrupt session={session.id} />}
       {session.state === "paused" ? (
         approve.may ? (
           <Button isDisabled={act.isPending} onPress={() => act.mutate("resume")}>
