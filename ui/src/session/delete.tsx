@@ -5,7 +5,6 @@ import { api, queries } from "../app/api";
 import type { Session, Task } from "../event/types";
 import { Ending } from "../task/ending";
 import { byDelete } from "../task/life";
-import { useOpenTasks } from "../task/live";
 import { line } from "../text/shell";
 
 const waitFor = "20s"; // of one request, for the end of a task or of a turn
@@ -13,7 +12,6 @@ const waitFor = "20s"; // of one request, for the end of a task or of a turn
 // Delete removes a session permanently. The server refuses it while work of the session has not ended, so
 // the dialog names that work, and cancels it only if the person chooses so.
 export function Delete({ session, busy, onClose }: { session: Session; busy: boolean; onClose: () => void }) {
-  const tasks = useOpenTasks();
   const navigate = useNavigate();
   const [typed, setTyped] = useState("");
   const digits = session.id.slice(-6);
@@ -28,7 +26,7 @@ export function Delete({ session, busy, onClose }: { session: Session; busy: boo
   return (
     <Ending
       act={{ title: "Delete this session", button: "Delete", session: session.id, run, cli: line("perdure", "session", "delete", session.id), curl: { method: "DELETE", path: `/v1/sessions/${session.id}` } }}
-      shares={byDelete(session.id, tasks)}
+      share={(all) => byDelete(session.id, all)}
       required="A session is deleted only when all of its work has ended."
       ready={typed.trim() === digits && !busy}
       onClose={onClose}

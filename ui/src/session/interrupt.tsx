@@ -4,7 +4,7 @@ import { need } from "../../client";
 import { api, queries } from "../app/api";
 import { Button } from "../app/pieces";
 import { byInterrupt } from "../task/life";
-import { useOpenTasks } from "../task/live";
+import { liveRows, useOpenTasks } from "../task/live";
 import { line } from "../text/shell";
 import { oneLine } from "../text/text";
 
@@ -16,7 +16,7 @@ export function Interrupt({ session }: { session: string }) {
   const [asks, setAsks] = useState(false);
   const run = () => need(api.POST("/v1/sessions/{id}/interrupt", { params: { path: { id: session } }, body: {} } as never));
   const act = useMutation({ mutationFn: run, onSettled: () => queries.invalidateQueries({ queryKey: ["session", session] }) });
-  const shares = byInterrupt(session, tasks);
+  const asksFirst = tasks.length >= liveRows || byInterrupt(session, tasks).others.length > 0;
   return (
     <>
       {act.error && (
@@ -24,14 +24,14 @@ export function Interrupt({ session }: { session: string }) {
           {oneLine(act.error.message, 200)}
         </span>
       )}
-      <Button isDisabled={act.isPending} onPress={() => (shares.others.length > 0 ? setAsks(true) : act.mutate())}>
+      <Button isDisabled={act.isPending} onPress={() => (asksFirst ? setAsks(true) : act.mutate())}>
         Interrupt
       </Button>
       {asks && (
         <Suspense>
           <Ending
             act={{ title: "Interrupt the turn", button: "Interrupt", session, run, cli: line("perdure", "session", "interrupt", session), curl: { method: "POST", path: `/v1/sessions/${session}/interrupt`, body: {} } }}
-            shares={shares}
+            share={(all) => byInterrupt(session, all)}
             onClose={() => setAsks(false)}
           >
             <p>The turn ends with the calls that it waits for. What it has written is kept.</p>

@@ -11,7 +11,7 @@ import { useMay } from "../principal/principal";
 import { line, type Request } from "../text/shell";
 import { clock, duration, oneLine } from "../text/text";
 import { byCancel } from "./life";
-import { useOpenTasks } from "./live";
+import { liveRows, useOpenTasks } from "./live";
 import { ended } from "./look";
 import { able, retryWords } from "./run";
 
@@ -23,7 +23,9 @@ type Receipt = Schemas["CancelReceipt"];
 export function Actions({ task }: { task: Task }) {
   const { may, why } = useMay("write");
   const [asks, setAsks] = useState<"cancel" | "retry" | "cli">();
-  const shares = byCancel(task, useOpenTasks());
+  const tasks = useOpenTasks();
+  const shares = byCancel(task, tasks);
+  const asksFirst = tasks.length >= liveRows || shares.ends.length + shares.others.length > 0;
   const send = () => need(api.POST("/v1/tasks/{id}/cancel", { params: { path: { id: task.id } }, body: {} } as never));
   const cancel = useMutation({
     mutationFn: send,
@@ -38,7 +40,7 @@ export function Actions({ task }: { task: Task }) {
       )}
       {!may && <span className="soft small">{why}</span>}
       {may && able("cancel", task) && (
-        <Button isDisabled={cancel.isPending} onPress={() => (shares.ends.length + shares.others.length > 0 ? setAsks("cancel") : cancel.mutate())}>
+        <Button isDisabled={cancel.isPending} onPress={() => (asksFirst ? setAsks("cancel") : cancel.mutate())}>
           {cancel.isPending ? "Canceling…" : "Cancel task"}
         </Button>
       )}
@@ -48,7 +50,7 @@ export function Actions({ task }: { task: Task }) {
       </Button>
       {asks === "cancel" && (
         <Suspense>
-          <Ending act={{ title: `Cancel ${oneLine(task.display_name || task.tool, 60)}`, button: "Cancel task", session: task.session_id, run: send, cli: line("perdure", "task", "cancel", task.id), curl: { method: "POST", path: `/v1/tasks/${task.id}/cancel`, body: {} } }} shares={shares} onClose={() => setAsks(undefined)}>
+          <Ending act={{ title: `Cancel ${oneLine(task.display_name || task.tool, 60)}`, button: "Cancel task", session: task.session_id, run: send, cli: line("perdure", "task", "cancel", task.id), curl: { method: "POST", path: `/v1/tasks/${task.id}/cancel`, body: {} } }} share={(all) => byCancel(task, all)} onClose={() => setAsks(undefined)}>
             <p className="small">It has its grace period to end by itself, and is killed after it.</p>
           </Ending>
         </Suspense>

@@ -1,5 +1,5 @@
-import { useMutation } from "@tanstack/react-query";
-import { useId, useState, type ReactNode } from "react";
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { useId, useMemo, useState, type ReactNode } from "react";
 import { Dialog, Heading, Modal, ModalOverlay } from "react-aria-components";
 import { need } from "../../client";
 import { api, queries } from "../app/api";
@@ -9,6 +9,7 @@ import type { Task } from "../event/types";
 import { line, type Request } from "../text/shell";
 import { oneLine, plural } from "../text/text";
 import { lifeOf, lifeWords, type Shares } from "./life";
+import { useOpenTasks } from "./live";
 import { taskLook } from "./look";
 import { runAll } from "./run";
 import "../session/new.css";
@@ -19,7 +20,7 @@ const named = 8; // tasks that a list names
 // Act is what a person ends. run ends it; with also, the other work has been asked to end before.
 export type Act = { title: string; button: string; session: string; cli: string; curl: Request; run: (also: readonly Task[]) => Promise<unknown> };
 
-type Props = { act: Act; shares: Shares; required?: string; ready?: boolean; children?: ReactNode; onClose: () => void };
+type Props = { act: Act; share: (tasks: readonly Task[]) => Shares; required?: string; ready?: boolean; children?: ReactNode; onClose: () => void };
 
 // Ending asks before it ends something beside which other work keeps running. required says why the act
 // needs the end of the others; without it they keep running unless the person chooses otherwise.
@@ -35,8 +36,11 @@ export function Ending(props: Props) {
   );
 }
 
-function Form({ act, shares: now, required, ready = true, children, onClose }: Props) {
-  const [{ ends, others }] = useState(now); // as they were when the question was asked
+function Form({ act, share, required, ready = true, children, onClose }: Props) {
+  const live = useOpenTasks();
+  const read = useQuery({ queryKey: ["tasks", "of", act.session], queryFn: ({ signal }) => openTasksOf(act.session, signal), staleTime: Infinity, gcTime: 0 });
+  // as they were when the question was asked; the live rows have the work of subagents
+  const { ends, others } = useMemo(() => share([...new Map([...live, ...(read.data ?? [])].map((t) => [t.id, t])).values()]), [read.data]); // eslint-disable-line react-hooks/exhaustive-deps
   const [also, setAlso] = useState(false);
   const go = useMutation({
     mutationFn: async () => {
@@ -51,13 +55,14 @@ function Form({ act, shares: now, required, ready = true, children, onClose }: P
       for (const key of ["task", "tasks", "task-counts", "session"]) void queries.invalidateQueries({ queryKey: [key] });
     },
   });
+  const unread = read.isPending && !read.error && (also || required !== undefined);
   const blocked = required !== undefined && others.length > 0 && !also;
   return (
     <form
       className="stack"
       onSubmit={(e) => {
         e.preventDefault();
-        if (!blocked && ready && !go.isPending) go.mutate();
+        if (!blocked && !unread && ready && !go.isPending) go.mutate();
       }}
     >
       <Heading slot="title" level={2}>
@@ -72,9 +77,10 @@ function Form({ act, shares: now, required, ready = true, children, onClose }: P
         </label>
       )}
       {blocked && <p className="small soft">{required}</p>}
+      {read.error && <Failure error={read.error} onRetry={() => void read.refetch()} />}
       {go.error && <Failure error={go.error} />}
       <div className="row-of">
-        <Button type="submit" look="first" autoFocus={ready} isDisabled={blocked || !ready || go.isPending}>
+        <Button type="submit" look="first" autoFocus={ready} isDisabled={blocked || unread || !ready || go.isPending}>
           {go.isPending ? "Working…" : act.button}
         </Button>
         <Button onPress={onClose}>Back</Button>
@@ -83,6 +89,17 @@ function Form({ act, shares: now, required, ready = true, children, onClose }: P
       <ActionLines cli={act.cli} curl={act.curl} />
     </form>
   );
+}
+
+// openTasksOf reads the work of a session that has not ended. The live rows are only the newest.
+async function openTasksOf(session: string, signal: AbortSignal): Promise<Task[]> {
+  const all: Task[] = [];
+  for (let cursor = ""; ; ) {
+    const page = await need(api.GET("/v1/tasks", { signal, params: { query: { session, state: "queued,running,awaiting_input", limit: 200, ...(cursor ? { cursor } : {}) } } }));
+    all.push(...(page.items as Task[]));
+    if (!page.next) return all;
+    cursor = page.next;
+  }
 }
 
 // cancelLines are the lines for the work that is canceled besides. All other work of the session ends.
