@@ -13,11 +13,12 @@ import { Figures } from "./figures";
 import { Interrupt } from "./interrupt";
 import { sessionLook } from "./look";
 import type { Reading } from "./reader";
+import type { Spend } from "./spend";
 
 const More = lazy(async () => ({ default: (await import("./more")).More })); // a menu is much code
 
 // Header says what a session is and does, and has its actions.
-export function Header({ session, reading, busy }: { session: Session; reading: Reading; busy: boolean }) {
+export function Header({ session, reading, busy, spend }: { session: Session; reading: Reading; busy: boolean; spend: Spend | undefined }) {
   const now = useNow();
   const c = useConnection();
   const look = busy && session.state !== "paused" && session.needs_you === 0 ? sessionLook({ ...session, state: "active" }) : sessionLook(session);
@@ -33,7 +34,7 @@ export function Header({ session, reading, busy }: { session: Session; reading: 
         {reading.turn && ` · this turn ${duration(now - Date.parse(reading.turn.startedAt))}, step ${reading.turn.step}`}
         {c.state === "offline" && ` · as of ${clock(c.since)}`}
       </span>
-      <Figures session={session} reading={reading} />
+      <Figures data={spend} reading={reading} />
       <nav className="row-of small" aria-label="Other views of the session">
         <Link to="/sessions/$id/timeline" params={{ id: session.id }} search={{}}>
           Timeline

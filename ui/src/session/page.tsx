@@ -14,6 +14,7 @@ import { Composer } from "./composer";
 import { Header } from "./header";
 import { useTranscript } from "./reader";
 import { Scroll } from "./scroll";
+import { useSpend } from "./spend";
 import "./session.css";
 
 const route = getRouteApi("/sessions/$id");
@@ -26,6 +27,7 @@ export function SessionPage() {
 function SessionView({ id }: { id: string }) {
   const reading = useTranscript(id);
   const { session, error } = reading;
+  const spend = useSpend(id, !!reading.turn);
   useTitle(session ? oneLine(session.title || "Untitled", 60) : "Session");
   if (error instanceof RequestFailed && (error.status === 404 || error.status === 400)) return <NotFound what="session" id={id} />;
   if (!session || (reading.loading && reading.entries.length === 0)) {
@@ -34,13 +36,13 @@ function SessionView({ id }: { id: string }) {
   const busy = !!reading.turn || session.state === "active";
   return (
     <>
-      <Header session={session} reading={reading} busy={busy} />
+      <Header session={session} reading={reading} busy={busy} spend={spend} />
       {reading.entries.length === 0 ? (
         <div className="scroll">
           <p className="center soft">Nothing was said yet. Send the first message below.</p>
         </div>
       ) : (
-        <Scroll reading={reading} />
+        <Scroll reading={reading} costs={spend?.turns} />
       )}
       <Dock session={session} />
       <Composer session={id} busy={busy} />
