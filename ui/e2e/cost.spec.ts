@@ -199,18 +199,15 @@ test("each turn of a transcript shows what it cost, and the header what all cost
 test("Escape closes the dialogs of a budget, from each of their fields, and the focus returns", async ({ page, server }) => {
   await server.api("PUT", "/v1/budgets/org/default", { currency: "usd", limit: "5", period: "month", action: "stop" });
   await enter(page, server, "costs");
-  for (const [name, fields] of [
-    ["New budget", ["For", "Name", "Currency"]],
-    ["Change…", []],
-    ["Remove…", []],
-  ] as [string, string[]][]) {
+  for (const name of ["New budget", "Change…", "Remove…"]) {
     const opener = page.getByRole("button", { name });
     const dialog = page.getByRole("dialog");
-    for (const field of [undefined, ...fields]) {
+    const fields = dialog.locator("select, input");
+    for (let i = -1; i < 3; i++) {
       await opener.focus();
       await page.keyboard.press("Enter");
       await expect(dialog).toBeVisible();
-      if (field) await dialog.getByLabel(field, { exact: true }).focus();
+      if (i >= 0 && i < (await fields.count())) await fields.nth(i).focus();
       await page.keyboard.press("Escape");
       await expect(dialog).toHaveCount(0);
       await expect(opener).toBeFocused();

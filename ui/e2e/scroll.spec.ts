@@ -1,5 +1,5 @@
 import type { Locator, Page } from "@playwright/test";
-import { enter, expect, test as base } from "./rig";
+import { accessible, enter, expect, fits, picture, test as base } from "./rig";
 import { bulk } from "./scale";
 import { Server } from "./server";
 
@@ -49,7 +49,10 @@ async function keeps(page: Page, box: Locator) {
 test("U-9: tasks, approvals, the transcript and the events are where the reader left them, after a reload and after back", async ({ page, server }) => {
   await page.setViewportSize({ width: 1000, height: 500 });
   const id = await server.session("Long");
-  for (let i = 0; i < 24; i++) await server.say(id, `quick ${i}`);
+  for (let i = 0; i < 24; i++) {
+    await server.say(id, `quick ${i}`);
+    await server.api("GET", `/v1/sessions/${id}?wait=30s`); // one turn each
+  }
   await bulk(24, 6, async (i) => server.say(await server.session(`Charge ${i}`), "charge"));
   await expect.poll(async () => (await server.api<{ items: unknown[] }>("GET", "/v1/tasks?state=succeeded&limit=200")).items.length).toBe(24);
   type Open = { items: { id: string; args_digest: string }[] };
@@ -66,4 +69,36 @@ test("U-9: tasks, approvals, the transcript and the events are where the reader 
   await keeps(page, page.getByTestId("events"));
   await page.goto(`${server.url}/ui/sessions/${id}`);
   await keeps(page, page.getByTestId("transcript"));
+});
+
+test("the minimap shows the turns and their states, leads to each by click and by keys, and has few elements", async ({ page, server }) => {
+  const id = await server.session("Turns");
+  for (let i = 0; i < 30; i++) {
+    await server.say(id, i === 3 ? "broken" : `hello ${i}`);
+    await server.api("GET", `/v1/sessions/${id}?wait=30s`);
+  }
+  await enter(page, server, `sessions/${id}`);
+  const map = page.getByRole("slider", { name: "Turns of the transcript" });
+  await expect(map).toHaveAttribute("aria-valuemax", "30");
+  await expect(map.locator(".tick.tone-bad")).toHaveCount(1);
+  await expect(map.locator(".tick")).toHaveCount(30);
+  expect(await map.locator("*").count()).toBeLessThanOrEqual(200);
+  await accessible(page);
+  await picture(page, "session-minimap");
+  const transcript = page.getByTestId("transcript");
+  await map.focus();
+  await page.keyboard.press("Home");
+  await expect(map).toHaveAttribute("aria-valuetext", "Turn 1, ended");
+  await expect(transcript.getByText("hello 0")).toBeInViewport();
+  for (let i = 0; i < 3; i++) await page.keyboard.press("ArrowDown");
+  await expect(map).toHaveAttribute("aria-valuetext", "Turn 4, failed");
+  await page.keyboard.press("PageDown");
+  await expect(map).toHaveAttribute("aria-valuenow", "14");
+  await map.click({ position: { x: 12, y: 2 } });
+  await expect(transcript.getByText("hello 0")).toBeInViewport();
+  await page.keyboard.press("End");
+  await expect(transcript.getByText("hello 29")).toBeInViewport();
+  await page.setViewportSize({ width: 380, height: 800 });
+  await expect(map).toBeHidden();
+  await fits(page);
 });

@@ -6,6 +6,7 @@ import { useKeepScroll } from "../app/scroll";
 import { plural } from "../text/text";
 import type { CostLine } from "../cost/money";
 import { EntryView } from "./entry";
+import { Minimap } from "./minimap";
 import type { Reading } from "./reader";
 import type { Entry } from "./transcript";
 
@@ -89,6 +90,15 @@ export function Scroll({ reading, costs }: { reading: Reading; costs: ReadonlyMa
     }
   };
 
+  const items = virtual.getVirtualItems();
+  const offset = virtual.scrollOffset ?? 0;
+  const inView = items.filter((i) => i.end > offset + 1 && i.start < offset + (virtual.scrollRect?.height ?? 0));
+  const go = (entry: number) => {
+    stick.current = false;
+    setSeen(entries.length);
+    virtual.scrollToIndex(entry, { align: "start" });
+  };
+
   const newer = seen > 0 ? entries.length - seen : 0;
   return (
     <div className="reader">
@@ -101,13 +111,14 @@ export function Scroll({ reading, costs }: { reading: Reading; costs: ReadonlyMa
           </p>
         )}
         <ol style={{ height: total, position: "relative" }}>
-          {virtual.getVirtualItems().map((item) => (
+          {items.map((item) => (
             <li key={item.key} ref={virtual.measureElement} data-index={item.index} className="entry" style={{ transform: `translateY(${item.start}px)` }}>
               <EntryView entry={entries[item.index]!} session={reading.id} cost={costOf(entries[item.index]!, costs)} />
             </li>
           ))}
         </ol>
       </div>
+      <Minimap entries={entries} runs={!!reading.turn} first={inView[0]?.index ?? 0} last={inView.at(-1)?.index ?? 0} onGo={go} />
       {seen > 0 && (
         <div className="newer">
           <Button onPress={() => ((stick.current = true), setSeen(0), toEnd())}>
