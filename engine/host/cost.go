@@ -60,8 +60,8 @@ func (e hostBudgets) Costs(ctx context.Context, q engine.CostQuery) (engine.Cost
 	return t.report(), nil
 }
 
-// costSessions returns the sessions of a report: all that the caller may see, or one of them with its
-// subagents, for which no other row is read.
+// costSessions returns the sessions of a report: all that the caller may see, or one of them with
+// its subagents, for which no other row is read.
 func costSessions(r store.Reader, seen store.SessionFilter, only perdure.SessionID) ([]store.Session, error) {
 	if only == "" {
 		return r.Sessions().List(seen)
