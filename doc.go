@@ -32,7 +32,8 @@
 //   - session.go, event.go, sessionfact.go, eventtype.go, apply.go: a session, its journal, and how
 //     one is folded from the other. sessionoutline.go has what an event changed, for people. id.go
 //     has the names of all things.
-//   - agent.go, label.go, message.go: what a session is configured with, and what it receives
+//   - agent.go, label.go, title.go, message.go: what a session is configured with and found by, and
+//     what it receives
 //   - turn.go, turnfact.go, command.go, decide.go: a turn, and what is due in it
 //   - retry.go, loop.go, compaction.go, repair.go: when a model call fails, calls repeat without
 //     progress, the transcript is too long, or a call in it has no result

@@ -40,7 +40,7 @@ type BudgetFilter struct {
 
 // CostQuery selects and groups usage. The zero value selects all usage, grouped by session.
 type CostQuery struct {
-	Group   string            // session, agent, model, tool, schedule or day (UTC); empty: session
+	Group   string            // session, turn, agent, model, tool, schedule or day (UTC); empty: session
 	Session perdure.SessionID // includes its subagents; empty: all sessions
 	Since   time.Time         // zero: from the beginning
 	Until   time.Time         // exclusive; zero: to the end

@@ -150,6 +150,7 @@ type SessionFilter struct {
 	Labels perdure.LabelFilter   // only sessions with all of these labels
 	Status perdure.SessionStatus // only sessions in this status; empty: any
 	Roots  bool                  // no sessions of subagents
+	Title  perdure.TitleFilter   // only sessions whose title matches; empty: any
 	Limit  int                   // 0: no limit
 }
 

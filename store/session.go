@@ -40,6 +40,7 @@ type SessionFilter struct {
 	Labels    perdure.LabelFilter   // only those with all of these; excludes Unrested and Parent
 	Status    perdure.SessionStatus // only those with this status; empty: all; excludes Unrested and Parent
 	Roots     bool                  // only those without a parent; excludes Unrested and Parent
+	Title     perdure.TitleFilter   // only those whose title matches; empty: all
 	Limit     int                   // 0: no limit
 }
 
@@ -54,6 +55,9 @@ func (f SessionFilter) Check() error {
 		if err := f.Status.Check(); err != nil {
 			return fmt.Errorf("filter: %w", err)
 		}
+	}
+	if err := f.Title.Check(); err != nil {
+		return fmt.Errorf("filter: %w", err)
 	}
 	return f.Labels.Check()
 }

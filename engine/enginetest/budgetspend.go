@@ -71,6 +71,7 @@ func budgetOfMoney(t *testing.T, open Harness) {
 		t.Errorf("Costs: %s, %v, %v; want decimal strings: 4.2 of the model, 4.700002 in all", text, err, broken)
 	}
 	s.splitCosts()
+	s.turnCosts()
 	other, err := s.eng.Sessions().Create(s.ctx, perdure.Agent{Model: "nobodys"})
 	if err == nil {
 		_, err = s.eng.Send(s.ctx, other.ID, perdure.Text("go"))
@@ -85,6 +86,28 @@ func budgetOfMoney(t *testing.T, open Harness) {
 	if err != nil || report.Total.Unpriced != 4 || len(report.Total.Models) != 1 ||
 		!strings.Contains(report.Total.Models[0], "nobodys") {
 		t.Errorf("Costs: %+v, %v; want four calls of a model without a known price", report.Total, err)
+	}
+}
+
+// turnCosts checks that each turn has a line, and that they add up to the cost of the session.
+func (s *scene) turnCosts() {
+	s.t.Helper()
+	report, err := s.eng.Budgets().Costs(s.ctx, engine.CostQuery{Group: "turn", Session: s.id})
+	sum, turns := budget.Amount(0), map[string]bool{}
+	for _, line := range report.Items {
+		sum, turns[line.Key] = sum.Plus(line.Cost[budget.USD]), true
+	}
+	for _, e := range s.events() {
+		if f, ok := e.Fact.(perdure.TurnStarted); ok && !turns[string(f.TurnID)] {
+			s.t.Errorf("turn %s has no line in %+v", f.TurnID, report.Items)
+		}
+	}
+	if err != nil || len(turns) == 0 || turns["(none)"] || sum.String() != "4.700002" || sum != report.Total.Cost[budget.USD] {
+		s.t.Errorf("got %s in %+v, %v; want 4.700002, each part in its turn", sum, report.Items, err)
+	}
+	none, err := s.eng.Budgets().Costs(s.ctx, engine.CostQuery{Session: "session_00000000000000000000000000000009"})
+	if err != nil || len(none.Items) != 0 {
+		s.t.Errorf("of no session: %+v, %v", none, err)
 	}
 }
 

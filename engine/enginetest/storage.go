@@ -355,6 +355,15 @@ func sessionLabeled(t *testing.T, open Harness) {
 			t.Errorf("%s: got %+v, %v, want %d", status, found, err, n)
 		}
 	}
+	for title, n := range map[perdure.TitleFilter]int{"": 1, "T": 1, "%": 0, "t t": 1, "other": 0} {
+		found, err := s.eng.Sessions().ListWhere(s.ctx, engine.SessionFilter{Title: title})
+		if err != nil || len(found) != n {
+			t.Errorf("title %q: got %+v, %v, want %d", title, found, err, n)
+		}
+	}
+	if _, err := s.eng.Sessions().ListWhere(s.ctx, engine.SessionFilter{Title: "\xff"}); !errors.Is(err, perdure.Invalid) {
+		t.Errorf("a title that is not UTF-8: %v", err)
+	}
 	if _, err := s.eng.Sessions().ListWhere(s.ctx, engine.SessionFilter{Status: "asleep"}); !errors.Is(err, perdure.Invalid) {
 		t.Errorf("no such status: %v", err)
 	}

@@ -3,6 +3,7 @@ package host
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,6 +23,7 @@ const costSource = "usage reported by the providers and recorded in the journals
 // The groups of a cost report.
 const (
 	bySession  = "session"
+	byTurn     = "turn"
 	byAgent    = "agent"
 	byModel    = "model"
 	byTool     = "tool"
@@ -40,16 +42,15 @@ func (e hostBudgets) Costs(ctx context.Context, q engine.CostQuery) (engine.Cost
 	if q.Split != "" && q.Split != byModel && q.Split != byTool {
 		return engine.CostReport{}, fmt.Errorf("costs: %w split %.40q: it must be model or tool", perdure.Invalid, q.Split)
 	}
-	if !slices.Contains([]string{bySession, byAgent, byModel, byTool, bySchedule, byDay}, q.Group) {
+	if !slices.Contains([]string{bySession, byTurn, byAgent, byModel, byTool, bySchedule, byDay}, q.Group) {
 		return engine.CostReport{}, fmt.Errorf("costs: %w group %.40q: "+
-			"it must be session, agent, model, tool, schedule or day", perdure.Invalid, q.Group)
+			"it must be session, turn, agent, model, tool, schedule or day", perdure.Invalid, q.Group)
 	}
 	sessions, err := store.Read(ctx, e.cfg.Store, func(r store.Reader) ([]store.Session, error) {
-		return r.Sessions().List(listFor(ctx, 0))
+		return costSessions(r, listFor(ctx, 0), q.Session)
 	})
 	for _, s := range sessions {
-		selected := q.Session == "" || q.Session == s.ID || q.Session == s.Parent || q.Session == s.Root
-		if err == nil && selected && !s.UpdatedAt.Before(q.Since) {
+		if err == nil && !s.UpdatedAt.Before(q.Since) {
 			err = e.tallySession(ctx, &t, s.ID)
 		}
 	}
@@ -57,6 +58,25 @@ func (e hostBudgets) Costs(ctx context.Context, q engine.CostQuery) (engine.Cost
 		return engine.CostReport{}, fmt.Errorf("costs: %w", err)
 	}
 	return t.report(), nil
+}
+
+// costSessions returns the sessions of a report: all that the caller may see, or one of them with
+// its subagents, for which no other row is read.
+func costSessions(r store.Reader, seen store.SessionFilter, only perdure.SessionID) ([]store.Session, error) {
+	if only == "" {
+		return r.Sessions().List(seen)
+	}
+	top, err := r.Sessions().Get(only)
+	if errors.Is(err, perdure.NotFound) || err == nil && seen.OneOrg && seen.Org != top.Org {
+		return nil, nil
+	}
+	tree := []store.Session{top}
+	for i := 0; i < len(tree) && err == nil; i++ { // tree grows
+		var children []store.Session
+		children, err = r.Sessions().List(store.SessionFilter{Parent: tree[i].ID})
+		tree = append(tree, children...)
+	}
+	return tree, err
 }
 
 // tallySession adds a journal. A session that is deleted in the meantime adds nothing more.
@@ -162,6 +182,8 @@ func firstKnown(words ...string) string {
 func (t *tally) line(e perdure.Event, model, tool string) *engine.CostLine {
 	key := string(e.Session)
 	switch t.q.Group {
+	case byTurn:
+		key = firstKnown(string(e.Turn), "(none)")
 	case byAgent:
 		key = firstKnown(t.agent, "(none)")
 	case byModel:

@@ -138,7 +138,7 @@ func (e hostSessions) ListWhere(ctx context.Context, f engine.SessionFilter) (li
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
 	which := listFor(ctx, f.Limit)
-	which.Labels, which.Status, which.Roots = f.Labels, f.Status, f.Roots
+	which.Labels, which.Status, which.Roots, which.Title = f.Labels, f.Status, f.Roots, f.Title
 	err = e.view(ctx, func(r store.Reader) error {
 		list = nil
 		rows, err := r.Sessions().List(which)

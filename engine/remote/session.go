@@ -66,6 +66,9 @@ func (e engineSessions) ListWhere(ctx context.Context, f engine.SessionFilter) (
 	if f.Status != "" {
 		r.query.Set("state", string(f.Status))
 	}
+	if f.Title != "" {
+		r.query.Set("text", string(f.Title))
+	}
 	for _, term := range f.Labels {
 		r.query.Add("label", string(term))
 	}

@@ -91,7 +91,7 @@ func (a budgetHandlers) register() {
 	read(a.API, operation{
 		id: "get-costs", path: "/v1/costs", policy: reads, summary: "Report usage and costs",
 	}, func(ctx context.Context, in *struct {
-		Group   string            `query:"group" enum:"session,agent,model,tool,schedule,day" doc:"One line for each of these; default session. The line of a schedule contains the turns started by its fires and by the delivery of its runs."`
+		Group   string            `query:"group" enum:"session,turn,agent,model,tool,schedule,day" doc:"One line for each of these; default session. The line of a schedule contains the turns started by its fires and by the delivery of its runs."`
 		Session perdure.SessionID `query:"session" doc:"Only this session and its subagents."`
 		Since   time.Time         `query:"since" doc:"Only usage from this time on."`
 		Until   time.Time         `query:"until" doc:"Only usage before this time."`

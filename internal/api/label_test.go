@@ -5,6 +5,8 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/perdure/perdure"
@@ -74,4 +76,49 @@ func TestLabels(t *testing.T) {
 		}
 		r.refusal(r.do(get(base+"asleep")), 400, "invalid")
 	})
+}
+
+// TestTitleSearch walks the sessions whose title has all words of a text, page by page.
+func TestTitleSearch(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	for i := range 9 {
+		title := []string{"Invoices of MÄRZ", "100 % of it", "it's a_b \\\\"}[i%3]
+		want[engine.Session](r, 201, post("/v1/sessions", fmt.Sprintf(`{"agent":{},"title":"%s %d"}`, title, i)))
+	}
+	walk := func(text string) (titles []string) {
+		base := "/v1/sessions?limit=2&text=" + url.QueryEscape(text)
+		for path := base; path != ""; {
+			page := want[taskInList[engine.Session]](r, 200, get(path))
+			for _, s := range page.Items {
+				titles = append(titles, s.Title)
+			}
+			if path = ""; page.Next != "" {
+				path = base + "&cursor=" + url.QueryEscape(page.Next)
+			}
+		}
+		return titles
+	}
+	for text, found := range map[string][]string{
+		"märz INVOICES": {"Invoices of MÄRZ 6", "Invoices of MÄRZ 3", "Invoices of MÄRZ 0"},
+		"%":             {"100 % of it 7", "100 % of it 4", "100 % of it 1"},
+		`a_b \ '`:       {`it's a_b \ 8`, `it's a_b \ 5`, `it's a_b \ 2`},
+		"of 3":          {"Invoices of MÄRZ 3"},
+		"' OR 1=1 --":   nil,
+	} {
+		if got := walk(text); !slices.Equal(got, found) {
+			t.Errorf("%q: got %q, want %q", text, got, found)
+		}
+	}
+
+	next := want[taskInList[engine.Session]](r, 200, get("/v1/sessions?limit=1&text=of")).Next
+	for _, query := range []string{"", "&text=invoices", "&text=%20of", "&state=started&text=of"} {
+		p := r.refusal(r.do(get("/v1/sessions?limit=1"+query+"&cursor="+url.QueryEscape(next))), 400, "invalid")
+		if len(p.FieldErrors) != 1 || p.FieldErrors[0].Field != "query.cursor" {
+			t.Errorf("a cursor of another text with %q: %+v", query, p)
+		}
+	}
+	for _, text := range []string{"%ff", strings.Repeat("x", 201)} {
+		r.refusal(r.do(get("/v1/sessions?text="+text)), 400, "invalid")
+	}
 }

@@ -122,14 +122,18 @@ func (a sessionHandlers) listSessions(ctx context.Context, in *struct {
 	Paged
 	State perdure.SessionStatus `query:"state" enum:"started,active,idle,waiting_for_tool_results,paused" doc:"Only sessions in this state."`
 	Roots bool                  `query:"roots" doc:"Only root sessions: no sessions of subagents."`
+	Text  string                `query:"text" example:"invoices march" doc:"Only sessions whose title contains each word of this text, in upper or lower case: at most 200 bytes."`
 	Label []string              `query:"label,explode" example:"[\"env=prod\"]" doc:"Only sessions with this label: its key, or key=value. May be repeated up to 16 times; a session must match all of them."`
 }) (*page[engine.Session], error) {
-	which, filter := orgPrefix(ctx)+"sessions", engine.SessionFilter{Status: in.State, Roots: in.Roots}
+	which, filter := orgPrefix(ctx)+"sessions", engine.SessionFilter{Status: in.State, Roots: in.Roots, Title: perdure.TitleFilter(in.Text)}
 	if in.State != "" {
 		which += "\nstate " + string(in.State) // label keys contain no spaces
 	}
 	if in.Roots {
 		which += "\nroots "
+	}
+	if in.Text != "" {
+		which += "\ntext " + strconv.Quote(in.Text)
 	}
 	for _, term := range in.Label {
 		which += "\n" + term // a cursor is bound to its filter
@@ -137,6 +141,9 @@ func (a sessionHandlers) listSessions(ctx context.Context, in *struct {
 	}
 	if err := filter.Labels.Check(); err != nil {
 		return nil, invalid("query.label", "%s", err)
+	}
+	if err := filter.Title.Check(); err != nil {
+		return nil, invalid("query.text", "%s", err)
 	}
 	// The parts: name of a kept listing, position in it, number of sessions shown so far, and the
 	// creation time and id of the last one shown.

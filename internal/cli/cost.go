@@ -17,7 +17,7 @@ type costCommand struct {
 }
 
 type costReport struct {
-	By      string `help:"Group by session, agent, model, tool, schedule or day." enum:"session,agent,model,tool,schedule,day" default:"session"`
+	By      string `help:"Group by session, turn, agent, model, tool, schedule or day." enum:"session,turn,agent,model,tool,schedule,day" default:"session"`
 	Session string `help:"Only this session and its subagents." placeholder:"ID"`
 	Since   string `help:"Only since this day (2006-01-02, in UTC) or RFC 3339 time." placeholder:"DAY"`
 	Until   string `help:"Only before this day (2006-01-02, in UTC) or RFC 3339 time." placeholder:"DAY"`

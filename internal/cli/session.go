@@ -38,6 +38,7 @@ type sessionCommand struct {
 type sessionList struct {
 	listFlags
 	State string   `help:"Only sessions in this state: started, active, idle, waiting_for_tool_results or paused." placeholder:"STATE" enum:",started,active,idle,waiting_for_tool_results,paused" default:""`
+	Text  string   `help:"Only sessions whose title contains each word of this text, in upper or lower case." placeholder:"TEXT"`
 	Label []string `help:"Only sessions with this label: KEY or KEY=VALUE. Repeatable; all must match." placeholder:"LABEL" sep:"none"`
 }
 
@@ -72,7 +73,7 @@ func (c *sessionList) Run(ctx context.Context, a *app) error {
 	}
 	return a.read(ctx, func(eng Engine) error {
 		all, err := eng.Sessions().ListWhere(ctx,
-			engine.SessionFilter{Labels: terms, Status: perdure.SessionStatus(c.State), Limit: c.asked()})
+			engine.SessionFilter{Labels: terms, Status: perdure.SessionStatus(c.State), Title: perdure.TitleFilter(c.Text), Limit: c.asked()})
 		if err != nil {
 			return fmt.Errorf("list sessions: %w", err)
 		}

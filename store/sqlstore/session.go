@@ -50,6 +50,10 @@ func (tx sessionStore) List(filter store.SessionFilter) ([]store.Session, error)
 	if err := filter.Check(); err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
+	limit := filter.Limit
+	if filter.Title != "" {
+		filter.Limit = 0 // it counts the rows that match
+	}
 	query, args := listSessions, []any{orAll(filter.Limit)}
 	switch {
 	case filter.Matched():
@@ -63,8 +67,28 @@ func (tx sessionStore) List(filter store.SessionFilter) ([]store.Session, error)
 	case filter.HasDriver:
 		query = listDriven
 	}
+	if filter.Title != "" {
+		found, err := tx.listTitled(filter.Title, limit, tx.locked(query), args)
+		return wrapped(found, err, "list sessions")
+	}
 	found, err := list(tx.Tx, scanSession, tx.locked(query), args...)
 	return wrapped(found, err, "list sessions")
+}
+
+// listTitled reads the rows of a query until enough of them have a title that matches. Titles are
+// bytes for both databases, which differ in how they compare letters, so they are compared here.
+func (tx sessionStore) listTitled(
+	title perdure.TitleFilter, limit int, query string, args []any,
+) (found []store.Session, err error) {
+	matches := title.Matcher()
+	err = each(tx.Tx, func(r row) (more bool, err error) {
+		s, err := scanSession(r)
+		if err == nil && matches(s.Title) {
+			found = append(found, s)
+		}
+		return limit <= 0 || len(found) < limit, err
+	}, query, args...)
+	return found, err
 }
 
 // Create adds a row with last seq 0 and epoch 0.

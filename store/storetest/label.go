@@ -17,6 +17,7 @@ func labelLaws() []law {
 		{"find_nothing_that_is_gone", labelsGone},
 		{"and_status_find_sessions", listByStatus},
 		{"and_lineage_find_sessions", listRoots},
+		{"and_titles_find_sessions", listByTitle},
 	}
 }
 
@@ -42,6 +43,59 @@ func listRoots(s *subject) {
 		_, err := tx.Sessions().List(store.SessionFilter{Roots: true, Parent: old})
 		return err
 	})
+}
+
+// listByTitle finds sessions by words of their titles, which are texts of users: no character of a
+// filter has a meaning of its own.
+func listByTitle(s *subject) {
+	at := func(n int, title, org string, status perdure.SessionStatus) perdure.SessionID {
+		row := s.newSession()
+		row.Org, row.CreatedAt, row.Title, row.Status = org, moment(n), title, status
+		if n == 1 {
+			row.Labels = perdure.Labels{"env": "prod"}
+		}
+		s.write(func(tx store.Tx) error { return tx.Sessions().Create(row) })
+		return row.ID
+	}
+	march := at(1, "Invoices of March", "", perdure.SessionIdle)
+	april := at(2, "invoices of APRIL, 100 %", "acme", perdure.SessionIdle)
+	quoted := at(3, "it's \"a_b\" \\ \x00", "", perdure.SessionPaused)
+	greek := at(4, "ΣΊΣΥΦΟΣ Zürich", "", perdure.SessionIdle)
+	broken := at(5, "\xff\xfe end", "", perdure.SessionIdle)
+	for _, c := range []struct {
+		filter store.SessionFilter
+		want   []perdure.SessionID
+	}{
+		{store.SessionFilter{Title: "INVOICES"}, []perdure.SessionID{april, march}},
+		{store.SessionFilter{Title: "march invoices"}, []perdure.SessionID{march}},
+		{store.SessionFilter{Title: "invoices", Limit: 1}, []perdure.SessionID{april}},
+		{store.SessionFilter{Title: "march", Limit: 1}, []perdure.SessionID{march}},
+		{store.SessionFilter{Title: "invoices", OneOrg: true}, []perdure.SessionID{march}},
+		{store.SessionFilter{Title: "invoices", OneOrg: true, Org: "acme"}, []perdure.SessionID{april}},
+		{store.SessionFilter{Title: "invoices", Labels: perdure.LabelFilter{"env"}}, []perdure.SessionID{march}},
+		{store.SessionFilter{Title: "'", Status: perdure.SessionPaused, Roots: true}, []perdure.SessionID{quoted}},
+		{store.SessionFilter{Title: "'", Status: perdure.SessionIdle}, nil},
+		{store.SessionFilter{Title: "%"}, []perdure.SessionID{april}},
+		{store.SessionFilter{Title: "_"}, []perdure.SessionID{quoted}},
+		{store.SessionFilter{Title: `\`}, []perdure.SessionID{quoted}},
+		{store.SessionFilter{Title: "\x00"}, []perdure.SessionID{quoted}},
+		{store.SessionFilter{Title: `' OR ''='`}, nil},
+		{store.SessionFilter{Title: "%%"}, nil},
+		{store.SessionFilter{Title: "σίσυφος ZÜR"}, []perdure.SessionID{greek}},
+		{store.SessionFilter{Title: "END"}, []perdure.SessionID{broken}},
+		{store.SessionFilter{Title: " "}, []perdure.SessionID{broken, greek, quoted, april, march}},
+	} {
+		s.same("found by "+string(c.filter.Title), s.listed(c.filter), c.want)
+	}
+	s.write(func(tx store.Tx) error { return tx.Sessions().Update(march, "Receipts", perdure.SessionIdle) })
+	s.same("found by its old title", s.listed(store.SessionFilter{Title: "march"}), []perdure.SessionID(nil))
+	s.same("found by its new title", s.listed(store.SessionFilter{Title: "receipts"}), []perdure.SessionID{march})
+	for _, title := range []perdure.TitleFilter{"\xff", perdure.TitleFilter(strings.Repeat("x", 201))} {
+		s.refused(perdure.Invalid, func(tx store.Tx) error {
+			_, err := tx.Sessions().List(store.SessionFilter{Title: title})
+			return err
+		})
+	}
 }
 
 // listByStatus finds sessions by status, combined with org and labels.

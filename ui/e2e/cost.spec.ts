@@ -179,3 +179,38 @@ for (const scheme of ["light", "dark"] as const) {
     });
   }
 }
+
+test("each turn of a transcript shows what it cost, and the header what all cost", async ({ page, server }) => {
+  await priced(server);
+  const id = await server.session("Turns");
+  for (const text of ["spend", "spend more"]) {
+    await server.say(id, text);
+    await done(server, id);
+  }
+  const report = JSON.parse(await server.cli("cost", "report", "--by", "turn", "--session", id, "-o", "json")) as Report;
+  expect(report.items.map((l) => l.cost.usd)).toEqual(["0.255", "0.255"]);
+  await enter(page, server, `sessions/${id}`);
+  await expect(page.getByText(/Turn completed · .* · turn 1 · ≈ \$0\.255$/)).toBeVisible();
+  await expect(page.getByText(/Turn completed · .* · turn 2 · ≈ \$0\.255$/)).toBeVisible();
+  await expect(page.locator("header").getByText("≈ $0.51")).toBeVisible();
+  await picture(page, "session-turn-costs");
+});
+
+test("Escape closes the dialogs of a budget, from each of their fields, and the focus returns", async ({ page, server }) => {
+  await server.api("PUT", "/v1/budgets/org/default", { currency: "usd", limit: "5", period: "month", action: "stop" });
+  await enter(page, server, "costs");
+  for (const name of ["New budget", "Change…", "Remove…"]) {
+    const opener = page.getByRole("button", { name });
+    const dialog = page.getByRole("dialog");
+    const fields = dialog.locator("select, input");
+    for (let i = -1; i < 3; i++) {
+      await opener.focus();
+      await page.keyboard.press("Enter");
+      await expect(dialog).toBeVisible();
+      if (i >= 0 && i < (await fields.count())) await fields.nth(i).focus();
+      await page.keyboard.press("Escape");
+      await expect(dialog).toHaveCount(0);
+      await expect(opener).toBeFocused();
+    }
+  }
+});

@@ -1,4 +1,5 @@
 import { accessible, connection, enter, expect, fits, picture, test } from "./rig";
+import { bulk } from "./scale";
 
 test("sessions appear without a reload, and lead to their transcript", async ({ page, server }) => {
   await enter(page, server);
@@ -177,3 +178,31 @@ for (const scheme of ["light", "dark"] as const) {
     });
   }
 }
+
+test("titles are searched on the server, on the page and in the palette; the words stay over reload and back", async ({ page, server }) => {
+  const old = await server.session("Invoices of MÄRZ");
+  await server.session("100 % of it");
+  await bulk(205, 24, (i) => server.session(`Filler ${i}`)); // more than the stream sends
+  await enter(page, server);
+  const rows = page.getByRole("region", { name: "List of sessions" }).getByRole("link");
+  await expect(rows.first()).toHaveText(/Filler/);
+  await page.getByLabel("Search titles").fill("märz inv");
+  await expect(rows).toHaveText([/Invoices of MÄRZ/]);
+  await expect(page).toHaveURL(/q=m/);
+  await accessible(page);
+  await picture(page, "sessions-search");
+  await page.reload();
+  await expect(page.getByLabel("Search titles")).toHaveValue("märz inv");
+  await expect(rows).toHaveText([/Invoices of MÄRZ/]);
+  await page.getByLabel("Search titles").fill("%");
+  await expect(rows).toHaveText([/100 % of it/]);
+  await page.getByLabel("Search titles").fill("nothing of this");
+  await expect(page.getByText("No session has all of these words in its title.")).toBeVisible();
+  await page.getByRole("link", { name: "Show all sessions" }).click();
+  await expect(page.getByLabel("Search titles")).toHaveValue("");
+  await page.keyboard.press("Control+k");
+  await page.getByRole("combobox", { name: "Search, or run a command" }).fill("invoices märz");
+  await expect(page.getByRole("option", { name: /Invoices of MÄRZ/ })).toBeVisible();
+  await page.keyboard.press("Enter");
+  await expect(page).toHaveURL(new RegExp(`/ui/sessions/${old}$`));
+});

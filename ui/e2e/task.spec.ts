@@ -18,9 +18,9 @@ const test = base.extend<{ server: Server }>({
 type Task = { id: string; state: string; tool: string; display_name?: string };
 
 // ask starts a session whose agent has the tools, and sends it one message.
-async function ask(server: Server, text: string): Promise<string> {
+async function ask(server: Server, text: string, ...more: string[]): Promise<string> {
   const made = await server.api<{ id: string }>("POST", "/v1/sessions", {
-    agent: { name: "helper", capabilities: ["bashkit_shell", "mcp_fx"], metadata: { workspace: join(server.home, "work") } },
+    agent: { name: "helper", capabilities: ["bashkit_shell", "mcp_fx", ...more], metadata: { workspace: join(server.home, "work") } },
     title: text,
   });
   await server.say(made.id, text);
@@ -207,6 +207,82 @@ test("U-5: a call that holds its turn is detached from its card, and lives on as
   await expect(page.locator(".card")).toHaveAttribute("data-state", "background");
   await taskIn(server, session, "running");
   await expect(page.getByText("This turn waits for it")).toHaveCount(0);
+});
+
+test("U-5: ending one asks about the others", async ({ page, server }) => {
+  const session = await ask(server, "count");
+  const count = await taskIn(server, session, "running");
+  await enter(page, server, `sessions/${session}`);
+  await expect(page.locator(".card").first()).toContainText("detached: outlives its turn");
+  const stateOf = async (id: string) => (await server.api<Task>("GET", `/v1/tasks/${id}`)).state;
+  const interrupt = page.getByRole("button", { name: "Interrupt", exact: true });
+  const dialog = page.getByRole("dialog");
+
+  // An interrupt leaves background work alone, unless the person chooses otherwise.
+  await server.say(session, "wait");
+  await expect(page.locator(".card").last()).toContainText("turn: ends with its turn");
+  await interrupt.click();
+  await expect(dialog.getByRole("list", { name: "Keeps running" })).toContainText("Count");
+  await expect(dialog).toContainText("detached: outlives its turn");
+  await expect(dialog.getByRole("checkbox", { name: "Also cancel this task" })).not.toBeChecked();
+  await expect(dialog).not.toContainText("perdure task cancel");
+  await dialog.getByText("As a command").click();
+  await expect(dialog).toContainText(`perdure session interrupt ${session}`);
+  await accessible(page);
+  await picture(page, "session-interrupt-others");
+  await page.keyboard.press("Escape");
+  await expect(dialog).toHaveCount(0);
+  await expect(interrupt).toBeFocused();
+  await interrupt.click();
+  await dialog.getByRole("button", { name: "Interrupt" }).click();
+  await expect(page.getByText(/Turn interrupted by/)).toBeVisible();
+  expect(await stateOf(count.id)).toBe("running");
+
+  await server.say(session, "wait again");
+  await interrupt.click();
+  await dialog.getByRole("checkbox", { name: "Also cancel this task" }).check();
+  await expect(dialog).toContainText(`perdure task cancel ${count.id}`);
+  await dialog.getByRole("button", { name: "Interrupt" }).click();
+  await expect(page.getByText(/Turn interrupted by/)).toHaveCount(2);
+  await expect.poll(() => stateOf(count.id)).toBe("canceled");
+});
+
+test("U-5: a cancel names the work below the task, and the deletion of a session what is left", async ({ page, server }) => {
+  const session = await ask(server, "team", "subagents");
+  const team = await taskIn(server, session, "running");
+  const child = (await server.api<{ links: { child_session_id: string } }>("GET", `/v1/tasks/${team.id}`)).links.child_session_id;
+  const inside = await taskIn(server, child, "running");
+  await server.say(session, "count");
+  await expect.poll(async () => (await server.api<{ items: Task[] }>("GET", `/v1/tasks?session=${session}&state=running`)).items.length).toBe(2);
+  const dialog = page.getByRole("dialog");
+  await enter(page, server, `tasks/${team.id}`);
+  await page.getByRole("button", { name: "Cancel task" }).click();
+  await expect(dialog.getByRole("list", { name: "Ends with it" })).toContainText("Count");
+  await expect(dialog.getByRole("list", { name: "Keeps running" }).getByRole("listitem")).toHaveCount(1);
+  await picture(page, "task-cancel-others");
+  await dialog.getByRole("button", { name: "Cancel task" }).click();
+  await expect(state(page)).toContainText("Canceled");
+  await taskIn(server, child, "canceled");
+  expect((await server.api<Task>("GET", `/v1/tasks/${inside.id}`)).state).toBe("canceled");
+  const count = await taskIn(server, session, "running");
+
+  await page.goto(`${server.url}/ui/sessions/${session}`);
+  await expect(page.getByTestId("session-state")).toContainText("Idle");
+  await page.getByRole("button", { name: "More" }).click();
+  await page.getByRole("menuitem", { name: "Delete" }).click();
+  await expect(dialog.getByRole("list", { name: "Still running" })).toContainText("Count");
+  await dialog.getByLabel(/Type .* to confirm/).fill(session.slice(-6));
+  const remove = dialog.getByRole("button", { name: "Delete" });
+  await expect(remove).toBeDisabled();
+  await dialog.getByRole("checkbox", { name: "Also cancel this task" }).check();
+  await expect(dialog).toContainText(`perdure task cancel ${count.id}`);
+  await accessible(page);
+  await picture(page, "session-delete-others");
+  await remove.click();
+  await expect(page.getByRole("heading", { name: "Sessions" })).toBeVisible();
+  await expect(page.getByRole("link", { name: /team/ })).toHaveCount(0);
+  const gone = await fetch(`${server.url}/v1/sessions/${session}`, { headers: { Authorization: `Bearer ${server.token}` } });
+  expect(gone.status).toBe(404);
 });
 
 test("U-9: filter, tab and rows stay over reload and back; what a filter cannot mean is said", async ({ page, server }) => {

@@ -33,9 +33,9 @@ test("a turn that continued after a provider error says so, and ends with its nu
   await server.say(id, "flaky");
   await enter(page, server, `sessions/${id}`);
   await expect(page.getByText("Resumed after a provider error")).toBeVisible();
-  await expect(page.getByText(/Turn completed · .* · 1,234 tokens · turn 1/)).toBeVisible();
+  await expect(page.getByText(/Turn completed · .* · 1,234 tokens · turn 1 · price of 1 model call unknown/)).toBeVisible();
   await expect(page.getByText("1,234 tokens of context")).toBeVisible();
-  await expect(page.getByText(/price of 1 model call unknown/)).toBeVisible();
+  await expect(page.locator("header").getByText(/price of 1 model call unknown/)).toBeVisible();
 });
 
 test("an image is shown from the server, and bytes that are no image leave a word", async ({ page, server }) => {

@@ -46,3 +46,13 @@ export function useFrame(fn: () => void): () => void {
     });
   }, []);
 }
+
+// useSettled returns a value once it has not changed for a while, as when somebody pauses typing.
+export function useSettled<T>(value: T, pauseMs: number): T {
+  const [settled, setSettled] = useState(value);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(value), pauseMs);
+    return () => clearTimeout(timer);
+  }, [value, pauseMs]);
+  return settled;
+}

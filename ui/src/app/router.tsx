@@ -19,7 +19,7 @@ export function newRouter(linkError: unknown) {
   const sessions = createRoute({
     getParentRoute: () => top,
     path: "/sessions",
-    validateSearch: (s: Record<string, unknown>): { state?: string } => (typeof s.state === "string" ? { state: s.state } : {}),
+    validateSearch: (s: Record<string, unknown>): { state?: string; q?: string } => texts(s, "state", "q"),
     component: lazyRouteComponent(() => import("../session/list"), "SessionList"),
   });
   const session = createRoute({

@@ -1,7 +1,9 @@
 import { Link } from "@tanstack/react-router";
+import { useRef } from "react";
 import { useNow } from "../app/hooks";
 import { State } from "../app/icon";
 import { Button, Failure } from "../app/pieces";
+import { staying, useKeepScroll } from "../app/scroll";
 import { age, duration, oneLine, pretty } from "../text/text";
 import { visible } from "../text/exact";
 import { approvalLook } from "./look";
@@ -12,6 +14,9 @@ import type { useHistory } from "./read";
 export function History({ history, id }: { history: ReturnType<typeof useHistory>; id?: string }) {
   const { pages, rows } = history;
   const now = useNow(5000);
+  const box = useRef<HTMLDivElement>(null);
+  const { hasNextPage, isFetchingNextPage, fetchNextPage } = pages;
+  useKeepScroll("decided", box, rows.length, { ...staying, onShort: () => hasNextPage && !isFetchingNextPage && void fetchNextPage() });
   if (pages.error && rows.length === 0) {
     return (
       <div className="center">
@@ -22,7 +27,7 @@ export function History({ history, id }: { history: ReturnType<typeof useHistory
   if (rows.length === 0 && !id) return <p className="center soft">{pages.isPending ? "Loading…" : "Nothing was decided yet."}</p>;
   return (
     <div className={`inbox ${id ? "chosen" : ""}`}>
-      <div className="scroll list" tabIndex={0} role="region" aria-label="Decided approvals">
+      <div className="scroll list" ref={box} tabIndex={0} role="region" aria-label="Decided approvals">
         <ul>
           {rows.map((a) => (
             <li key={a.id}>

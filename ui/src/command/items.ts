@@ -1,7 +1,8 @@
-import { useQuery } from "@tanstack/react-query";
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { need } from "../../client";
 import { api } from "../app/api";
+import { useSettled } from "../app/hooks";
 import { usePages } from "../app/pages";
 import { useOpenApprovals } from "../approval/live";
 import { useLiveList } from "../event/list";
@@ -16,14 +17,22 @@ import { verbs } from "./verbs";
 // Target is something found: a page with an address, or a verb.
 export type Target = Found & { to?: string; verb?: string };
 
-// useTargets returns everything that can be found. Sessions, agents and schedules beyond the newest are
-// found by their ids.
+const pauseMs = 150; // of typing, before the server is asked
+const mostWords = 60; // characters that the server is asked for
+
+// useTargets returns everything that can be found. The server finds sessions by their titles; agents and
+// schedules beyond the newest are found by their ids.
 export function useTargets(query: string): Target[] {
   const pages = usePages();
   const tasks = useOpenTasks();
   const approvals = useOpenApprovals();
   const live = useLiveList<Session>("sessions");
-  const read = useQuery({ queryKey: ["sessions", "find"], queryFn: ({ signal }) => need(api.GET("/v1/sessions", { signal, params: { query: { limit: 200 } } })) });
+  const text = useSettled(query.trim().slice(0, mostWords), pauseMs);
+  const read = useQuery({
+    queryKey: ["sessions", "find", text],
+    queryFn: ({ signal }) => need(api.GET("/v1/sessions", { signal, params: { query: { limit: 40, ...(text ? { text } : {}) } } })),
+    placeholderData: keepPreviousData,
+  });
   const agents = useQuery({ queryKey: ["agents"], queryFn: ({ signal }) => need(api.GET("/v1/agents", { signal, params: { query: { limit: 200 } } })) });
   const schedules = useQuery({ queryKey: ["schedules", "find"], queryFn: ({ signal }) => need(api.GET("/v1/schedules", { signal, params: { query: { limit: 200 } } })) });
   const has = (to: string) => pages.some((p) => p.to === to);

@@ -3,6 +3,7 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useLayoutEffect, useRef, useState } from "react";
 import { Icon } from "../app/icon";
 import { Button, Failure } from "../app/pieces";
+import { staying, useKeepScroll } from "../app/scroll";
 import { safe } from "../text/text";
 import { isFiltered, filterOf, type EventSearch } from "./filter";
 import { useRows, type useLastSeq } from "./journal";
@@ -38,6 +39,8 @@ export function EventRows({ id, search, journal }: { id: string; search: EventSe
     virtual.scrollToIndex(open, { align: placed.current ? "auto" : "center" });
     placed.current = search.seq!;
   }, [open, search.seq, virtual]);
+
+  useKeepScroll(`events ${id}`, box, rows.count, staying);
 
   const onScroll = () => {
     const up = box.current!.scrollTop < height;

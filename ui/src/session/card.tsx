@@ -6,6 +6,7 @@ import { Icon, State } from "../app/icon";
 import { Button } from "../app/pieces";
 import type { Progress } from "../event/types";
 import { Detach } from "../task/detach";
+import { lifeOf, lifeWords } from "../task/life";
 import { duration, oneLine, pretty, safe } from "../text/text";
 import { approvalLook } from "../approval/look";
 import { Images } from "./image";
@@ -67,9 +68,10 @@ function Live({ call }: { call: CallEntry }) {
       <p className="soft small">
         {call.startedAt && `for ${duration(now - Date.parse(call.startedAt))}`}
         {call.status && ` · ${oneLine(call.status, 200)}`}
+        {` · ${lifeWords[call.task ? lifeOf(call.task) : call.state === "background" ? "detached" : "turn"]}`}
         {call.taskId && (
           <>
-            {" · outlives this turn · "}
+            {" · "}
             <Link to="/tasks/$id" params={{ id: call.taskId }}>
               open the task
             </Link>

@@ -1,12 +1,14 @@
 import { memo } from "react";
 import { oneLine, safe } from "../text/text";
+import type { CostLine } from "../cost/money";
 import { CallCard } from "./card";
+import { Cost } from "./figures";
 import { Images } from "./image";
 import { Markdown } from "../text/markdown";
 import type { AnswerEntry, Entry, MessageEntry, NoteEntry } from "./transcript";
 
 // EntryView shows one entry. It is drawn again only when the entry was replaced.
-export const EntryView = memo(function EntryView({ entry, session }: { entry: Entry; session: string }) {
+export const EntryView = memo(function EntryView({ entry, session, cost }: { entry: Entry; session: string; cost: CostLine | undefined }) {
   switch (entry.kind) {
     case "message":
       return <MessageView entry={entry} session={session} />;
@@ -15,7 +17,7 @@ export const EntryView = memo(function EntryView({ entry, session }: { entry: En
     case "call":
       return <CallCard call={entry} session={session} />;
     case "note":
-      return <NoteView entry={entry} />;
+      return <NoteView entry={entry} cost={cost} />;
   }
 });
 
@@ -55,10 +57,19 @@ function AnswerView({ entry }: { entry: AnswerEntry }) {
   );
 }
 
-function NoteView({ entry }: { entry: NoteEntry }) {
+// NoteView shows a note. The note of a turn that has ended has its cost.
+function NoteView({ entry, cost }: { entry: NoteEntry; cost: CostLine | undefined }) {
   return (
     <p className={`rule ${entry.tone}`}>
-      <span>{safe(entry.text)}</span>
+      <span>
+        {safe(entry.text)}
+        {cost && (Object.keys(cost.cost).length > 0 || cost.unpriced > 0) && (
+          <>
+            {" · "}
+            <Cost line={cost} />
+          </>
+        )}
+      </span>
       {entry.detail && (
         <span className="untrusted" dir="auto">
           {entry.detail}

@@ -1,30 +1,10 @@
-import { useQuery } from "@tanstack/react-query";
-import { need, type Schemas } from "../../client";
-import { api } from "../app/api";
-import type { Session } from "../event/types";
+import type { CostLine } from "../cost/money";
 import { oneLine } from "../text/text";
 import type { Reading } from "./reader";
-
-// useSpend reads what a session and its subagents cost so far, and the budgets that stop it. It is read
-// again when a turn ends.
-function useSpend(session: Session, running: boolean) {
-  return useQuery({
-    queryKey: ["spend", session.id, running],
-    queryFn: async ({ signal }) => {
-      const [costs, budgets] = await Promise.all([
-        need(api.GET("/v1/costs", { signal, params: { query: { group: "session", session: session.id } } })),
-        need(api.GET("/v1/sessions/{id}/budgets", { signal, params: { path: { id: session.id } } })),
-      ]);
-      return { total: costs.total as Schemas["CostLine"], budgets: budgets.budgets as Schemas["Standing"][] };
-    },
-    placeholderData: (before) => before,
-    retry: false, // figures beside the work: without them, the page is complete
-  });
-}
+import type { Spend } from "./spend";
 
 // Figures shows the context that the model sees, the spend, and the budget that is nearest to its end.
-export function Figures({ session, reading }: { session: Session; reading: Reading }) {
-  const { data } = useSpend(session, !!reading.turn);
+export function Figures({ data, reading }: { data: Spend | undefined; reading: Reading }) {
   const nearest = data?.budgets.toSorted((a, b) => a.percent_left - b.percent_left)[0];
   return (
     <span className="figures small soft">
@@ -41,7 +21,7 @@ export function Figures({ session, reading }: { session: Session; reading: Readi
 }
 
 // Cost shows an estimate. A call without a known price is named, and never counts as nothing.
-function Cost({ line }: { line: Schemas["CostLine"] }) {
+export function Cost({ line }: { line: Pick<CostLine, "cost" | "unpriced"> }) {
   const known = Object.entries(line.cost).map(([currency, amount]) => (currency.toLowerCase() === "usd" ? `$${oneLine(String(amount), 16)}` : `${oneLine(String(amount), 16)} ${oneLine(currency, 12)}`));
   return (
     <span title="An estimate, from recorded usage and the price table">

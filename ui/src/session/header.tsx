@@ -10,13 +10,15 @@ import type { Session } from "../event/types";
 import { useMay } from "../principal/principal";
 import { clock, duration, modelName, oneLine, safe } from "../text/text";
 import { Figures } from "./figures";
+import { Interrupt } from "./interrupt";
 import { sessionLook } from "./look";
 import type { Reading } from "./reader";
+import type { Spend } from "./spend";
 
 const More = lazy(async () => ({ default: (await import("./more")).More })); // a menu is much code
 
 // Header says what a session is and does, and has its actions.
-export function Header({ session, reading, busy }: { session: Session; reading: Reading; busy: boolean }) {
+export function Header({ session, reading, busy, spend }: { session: Session; reading: Reading; busy: boolean; spend: Spend | undefined }) {
   const now = useNow();
   const c = useConnection();
   const look = busy && session.state !== "paused" && session.needs_you === 0 ? sessionLook({ ...session, state: "active" }) : sessionLook(session);
@@ -32,7 +34,7 @@ export function Header({ session, reading, busy }: { session: Session; reading: 
         {reading.turn && ` · this turn ${duration(now - Date.parse(reading.turn.startedAt))}, step ${reading.turn.step}`}
         {c.state === "offline" && ` · as of ${clock(c.since)}`}
       </span>
-      <Figures session={session} reading={reading} />
+      <Figures data={spend} reading={reading} />
       <nav className="row-of small" aria-label="Other views of the session">
         <Link to="/sessions/$id/timeline" params={{ id: session.id }} search={{}}>
           Timeline
@@ -44,7 +46,7 @@ export function Header({ session, reading, busy }: { session: Session; reading: 
       <span className="row-of">
         <Actions session={session} busy={busy} />
         <Suspense fallback={<Button isDisabled>More</Button>}>
-          <More session={session} reading={reading} />
+          <More session={session} reading={reading} busy={busy} />
         </Suspense>
       </span>
     </header>
@@ -55,7 +57,7 @@ function Actions({ session, busy }: { session: Session; busy: boolean }) {
   const write = useMay("write");
   const approve = useMay("approve");
   const act = useMutation({
-    mutationFn: (verb: "interrupt" | "pause" | "resume") => need(api.POST(`/v1/sessions/{id}/${verb}`, { params: { path: { id: session.id } }, body: {} } as never)),
+    mutationFn: (verb: "pause" | "resume") => need(api.POST(`/v1/sessions/{id}/${verb}`, { params: { path: { id: session.id } }, body: {} } as never)),
     onSettled: () => queries.invalidateQueries({ queryKey: ["session", session.id] }),
   });
   return (
@@ -65,11 +67,7 @@ function Actions({ session, busy }: { session: Session; busy: boolean }) {
           {oneLine(act.error.message, 200)}
         </span>
       )}
-      {write.may && busy && (
-        <Button isDisabled={act.isPending} onPress={() => act.mutate("interrupt")}>
-          Interrupt
-        </Button>
-      )}
+      {write.may && busy && <Interrupt session={session.id} />}
       {session.state === "paused" ? (
         approve.may ? (
           <Button isDisabled={act.isPending} onPress={() => act.mutate("resume")}>

@@ -1,19 +1,17 @@
-import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, getRouteApi } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { lazy, Suspense, useEffect, useMemo, useRef, useState } from "react";
-import { need } from "../../client";
-import { api } from "../app/api";
+import { lazy, Suspense, useEffect, useRef, useState } from "react";
 import { useNow, useTitle } from "../app/hooks";
 import { State } from "../app/icon";
 import { Button, CopyLine, Failure } from "../app/pieces";
 import { useKeepScroll } from "../app/scroll";
-import { useLiveList } from "../event/list";
 import type { Session } from "../event/types";
 import { useMay } from "../principal/principal";
 import { Ribbon } from "../recovery/ribbon";
 import { age, modelName, oneLine, plural } from "../text/text";
 import { sessionLook } from "./look";
+import { useSessions } from "./rows";
+import { TitleField } from "./titlefield";
 import "./session.css";
 
 const route = getRouteApi("/sessions");
@@ -25,40 +23,15 @@ const filters = [
   { state: "paused", word: "Paused" },
 ] as const;
 
-type SessionState = "started" | "active" | "idle" | "waiting_for_tool_results" | "paused";
-
-// useSessions joins the pages that were read with what the stream said since. What needs a person comes
-// first, then the newest.
-function useSessions(state: string | undefined) {
-  const pages = useInfiniteQuery({
-    queryKey: ["sessions", state ?? ""],
-    queryFn: ({ pageParam, signal }) =>
-      need(api.GET("/v1/sessions", { signal, params: { query: { limit: 100, ...(pageParam ? { cursor: pageParam } : {}), ...(state ? { state: state as SessionState } : {}) } } })),
-    initialPageParam: "",
-    getNextPageParam: (last) => last.next || undefined,
-  });
-  const live = useLiveList<Session>("sessions");
-  const rows = useMemo(() => {
-    const all = new Map<string, Session>();
-    pages.data?.pages.forEach((p) => p.items.forEach((s) => all.set(s.id, s)));
-    live.forEach((s, id) => all.set(id, s));
-    const rank = (s: Session) => (s.needs_you > 0 ? 0 : s.unknown > 0 ? 1 : 2);
-    return [...all.values()]
-      .filter((s) => !state || s.state === state)
-      .sort((a, b) => rank(a) - rank(b) || Date.parse(b.created_at) - Date.parse(a.created_at) || (a.id < b.id ? 1 : -1));
-  }, [pages.data, live, state]);
-  return { pages, rows };
-}
-
 export function SessionList() {
-  const { state } = route.useSearch();
-  const { pages, rows } = useSessions(state);
+  const { state, q = "" } = route.useSearch();
+  const { pages, rows } = useSessions(state, q);
   const now = useNow(5000);
   const box = useRef<HTMLDivElement>(null);
   useTitle("Sessions");
   // eslint-disable-next-line react-hooks/incompatible-library
   const virtual = useVirtualizer({ count: rows.length, getScrollElement: () => box.current, estimateSize: () => 56, overscan: 10, getItemKey: (i) => rows[i]!.id });
-  useKeepScroll("sessions", box, rows.length);
+  useKeepScroll(`sessions ${state ?? ""} ${q}`, box, rows.length);
   const shown = virtual.getVirtualItems();
   const last = shown.at(-1)?.index ?? 0;
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = pages;
@@ -72,11 +45,12 @@ export function SessionList() {
         <h1>Sessions</h1>
         <nav className="chips grow" aria-label="Filter by state">
           {filters.map((f) => (
-            <Link key={f.word} to="/sessions" search={f.state ? { state: f.state } : {}} activeOptions={{ exact: true }} aria-current={state === f.state ? "page" : undefined}>
+            <Link key={f.word} to="/sessions" search={{ ...(f.state ? { state: f.state } : {}), ...(q ? { q } : {}) }} activeOptions={{ exact: true }} aria-current={state === f.state ? "page" : undefined}>
               {f.word}
             </Link>
           ))}
         </nav>
+        <TitleField text={q} state={state} />
         <Start />
       </div>
       <Ribbon />
@@ -90,7 +64,7 @@ export function SessionList() {
             Loading…
           </p>
         ) : (
-          <NoSessions filtered={!!state} />
+          <NoSessions filtered={!!state || q !== ""} words={q !== ""} />
         )
       ) : (
         <div className="scroll sessions" ref={box} tabIndex={0} role="region" aria-label="List of sessions">
@@ -145,11 +119,11 @@ function Row({ session, now, top }: { session: Session; now: number; top: number
   );
 }
 
-function NoSessions({ filtered }: { filtered: boolean }) {
+function NoSessions({ filtered, words }: { filtered: boolean; words: boolean }) {
   if (filtered) {
     return (
       <div className="center">
-        <p>No session is in this state.</p>
+        <p>{words ? "No session has all of these words in its title." : "No session is in this state."}</p>
         <p>
           <Link to="/sessions" search={{}}>
             Show all sessions

@@ -9,15 +9,17 @@ import type { Reading } from "./reader";
 
 const route = getRouteApi("/sessions/$id");
 const Fork = lazy(async () => ({ default: (await import("./fork")).Fork }));
+const Delete = lazy(async () => ({ default: (await import("./delete")).Delete }));
 const Inspector = lazy(async () => ({ default: (await import("./inspector")).Inspector }));
 
-// More has what is needed less often: the inspector, whose part is in the address, fork and export.
-export function More({ session, reading }: { session: Session; reading: Reading }) {
+// More has what is needed less often: the inspector, whose part is in the address, fork, export and the
+// deletion.
+export function More({ session, reading, busy }: { session: Session; reading: Reading; busy: boolean }) {
   const { pane } = route.useSearch();
   const navigate = route.useNavigate();
   const write = useMay("write");
   const admin = useMay("admin");
-  const [forking, setForking] = useState(false);
+  const [asks, setAsks] = useState<"fork" | "delete">();
   const show = (next: typeof pane) => void navigate({ search: next ? { pane: next } : {}, replace: !!pane });
   return (
     <>
@@ -29,7 +31,7 @@ export function More({ session, reading }: { session: Session; reading: Reading 
               Inspect files, values, secrets
             </MenuItem>
             {write.may && (
-              <MenuItem className="menu-item" onAction={() => setForking(true)}>
+              <MenuItem className="menu-item" onAction={() => setAsks("fork")}>
                 Fork…
               </MenuItem>
             )}
@@ -38,11 +40,17 @@ export function More({ session, reading }: { session: Session; reading: Reading 
                 Export
               </MenuItem>
             )}
+            {write.may && !session.parent_session_id && (
+              <MenuItem className="menu-item" onAction={() => setAsks("delete")}>
+                Delete…
+              </MenuItem>
+            )}
           </Menu>
         </Popover>
       </MenuTrigger>
       <Suspense>
-        {forking && <Fork session={session} onClose={() => setForking(false)} />}
+        {asks === "fork" && <Fork session={session} onClose={() => setAsks(undefined)} />}
+        {asks === "delete" && <Delete session={session} busy={busy} onClose={() => setAsks(undefined)} />}
         {pane && <Inspector id={session.id} reading={reading} pane={pane} onPane={show} onClose={() => show(undefined)} />}
       </Suspense>
     </>

@@ -36,7 +36,7 @@ export type CallEntry = {
   task?: Task;
   at: string;
 };
-export type NoteEntry = { kind: "note"; id: string; tone: "plain" | "bad" | "good"; text: string; detail: string; at: string };
+export type NoteEntry = { kind: "note"; id: string; tone: "plain" | "bad" | "good"; text: string; detail: string; at: string; turn?: string }; // turn: that has ended
 
 // Live is the state of the turn that runs.
 export type Turn = { id: string; startedAt: string; step: number };
@@ -269,7 +269,7 @@ export class Transcript {
       if (calls > 0) words.push(plural(calls, "call"));
       if (tokens > 0) words.push(plural(tokens, "token").replace(String(tokens), tokens.toLocaleString("en")));
       if (this.firstSeq === 1) words.push(`turn ${this.turns}`); // else earlier ones may not have been read
-      this.put({ kind: "note", id, text: words.join(" · "), detail: safe(detail), tone, at: e.at });
+      this.put({ kind: "note", id, text: words.join(" · "), detail: safe(detail), tone, at: e.at, turn: String(d.turn_id ?? e.turn_id ?? "") });
     };
     switch (e.type) {
       case "turn.completed":

@@ -1,6 +1,6 @@
 import { useMutation } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { useState } from "react";
+import { lazy, Suspense, useState } from "react";
 import { Dialog, Heading, Modal, ModalOverlay } from "react-aria-components";
 import { need, type Schemas } from "../../client";
 import { api, queries } from "../app/api";
@@ -10,17 +10,25 @@ import type { Event, Task } from "../event/types";
 import { useMay } from "../principal/principal";
 import { line, type Request } from "../text/shell";
 import { clock, duration, oneLine } from "../text/text";
+import { byCancel } from "./life";
+import { liveRows, useOpenTasks } from "./live";
 import { ended } from "./look";
 import { able, retryWords } from "./run";
+
+const Ending = lazy(async () => ({ default: (await import("./ending")).Ending }));
 
 type Receipt = Schemas["CancelReceipt"];
 
 // Actions are what a person can do with a task. What the token does not allow is said once.
 export function Actions({ task }: { task: Task }) {
   const { may, why } = useMay("write");
-  const [asks, setAsks] = useState<"retry" | "cli">();
+  const [asks, setAsks] = useState<"cancel" | "retry" | "cli">();
+  const tasks = useOpenTasks();
+  const shares = byCancel(task, tasks);
+  const asksFirst = tasks.length >= liveRows || shares.ends.length + shares.others.length > 0;
+  const send = () => need(api.POST("/v1/tasks/{id}/cancel", { params: { path: { id: task.id } }, body: {} } as never));
   const cancel = useMutation({
-    mutationFn: () => need(api.POST("/v1/tasks/{id}/cancel", { params: { path: { id: task.id } }, body: {} } as never)),
+    mutationFn: send,
     onSettled: () => queries.invalidateQueries({ queryKey: ["task", task.id] }),
   });
   return (
@@ -32,7 +40,7 @@ export function Actions({ task }: { task: Task }) {
       )}
       {!may && <span className="soft small">{why}</span>}
       {may && able("cancel", task) && (
-        <Button isDisabled={cancel.isPending} onPress={() => cancel.mutate()}>
+        <Button isDisabled={cancel.isPending} onPress={() => (asksFirst ? setAsks("cancel") : cancel.mutate())}>
           {cancel.isPending ? "Canceling…" : "Cancel task"}
         </Button>
       )}
@@ -40,7 +48,14 @@ export function Actions({ task }: { task: Task }) {
       <Button look="bare" onPress={() => setAsks("cli")}>
         Commands
       </Button>
-      {asks && (
+      {asks === "cancel" && (
+        <Suspense>
+          <Ending act={{ title: `Cancel ${oneLine(task.display_name || task.tool, 60)}`, button: "Cancel task", session: task.session_id, run: send, cli: line("perdure", "task", "cancel", task.id), curl: { method: "POST", path: `/v1/tasks/${task.id}/cancel`, body: {} } }} share={(all) => byCancel(task, all)} onClose={() => setAsks(undefined)}>
+            <p className="small">It has its grace period to end by itself, and is killed after it.</p>
+          </Ending>
+        </Suspense>
+      )}
+      {(asks === "retry" || asks === "cli") && (
         <ModalOverlay className="backdrop" isDismissable isOpen onOpenChange={(open) => !open && setAsks(undefined)}>
           <Modal className="modal">
             <Dialog>{asks === "retry" ? <Retry task={task} close={() => setAsks(undefined)} /> : <Commands task={task} close={() => setAsks(undefined)} />}</Dialog>

@@ -11,7 +11,7 @@ export function Detach({ session, call }: { session: string; call: string }) {
   const detach = useMutation({ mutationFn: () => need(api.POST("/v1/sessions/{id}/calls/{call}/detach", { params: { path: { id: session, call } }, body: {} } as never)) });
   return (
     <p className="row-of small">
-      <span className="soft">This turn waits for it, and it ends with the turn.</span>
+      <span className="soft">This turn waits for it.</span>
       {may && (
         <Button isDisabled={detach.isPending || detach.isSuccess} onPress={() => detach.mutate()}>
           Detach

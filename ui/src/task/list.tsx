@@ -81,7 +81,7 @@ export function TaskList() {
       ) : rows.length === 0 ? (
         asks.length === 0 && <Empty tab={tab} loading={pages.isPending} filtered={text !== ""} />
       ) : (
-        <TaskRows key={tab} rows={rows} readAt={readAt} beatMs={overview?.heartbeat_interval_ms ?? 0} picked={picked} onPick={setPicked} more={pages.hasNextPage} onEnd={loadMore} />
+        <TaskRows key={tab} name={`${tab} ${text}`} rows={rows} readAt={readAt} beatMs={overview?.heartbeat_interval_ms ?? 0} picked={picked} onPick={setPicked} more={pages.hasNextPage} onEnd={loadMore} />
       )}
     </>
   );

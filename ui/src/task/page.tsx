@@ -16,6 +16,7 @@ import { age, clock, oneLine, safe } from "../text/text";
 import { Actions, CancelState } from "./actions";
 import { Answer } from "./answer";
 import { heartbeat } from "./heartbeat";
+import { lifeOf, lifeWords } from "./life";
 import { LifeLine } from "./lifeview";
 import { useOpenTasks } from "./live";
 import { TaskLog } from "./log";
@@ -141,6 +142,7 @@ function Facts({ task, readAt, now }: { task: Task; readAt: number; now: number 
   const rows: [string, React.ReactNode][] = [
     ["Session", <Link key="s" to="/sessions/$id" params={{ id: task.session_id }}>{task.session_id}</Link>],
     ["Tool", `${oneLine(task.tool, 80)} · ${classWords[task.effect_class] ?? task.effect_class}`],
+    ["Lives", lifeWords[lifeOf(task)]],
     ["Created", age(task.created_at, now)],
   ];
   if (task.progress?.current !== undefined) {

@@ -2,6 +2,7 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useMemo, useRef, useState, type Dispatch, type SetStateAction } from "react";
 import { useNow } from "../app/hooks";
 import { Button } from "../app/pieces";
+import { useKeepScroll } from "../app/scroll";
 import { useLiveList } from "../event/list";
 import type { Session, Task } from "../event/types";
 import { oneLine, plural } from "../text/text";
@@ -10,6 +11,7 @@ import { TaskRow } from "./row";
 import { steady } from "./steady";
 
 type Props = {
+  name: string; // of the list, with its filter
   rows: Task[];
   readAt: number;
   beatMs: number;
@@ -21,7 +23,7 @@ type Props = {
 
 // TaskRows shows rows of one height, of which only those in view are in the document. While the pointer
 // or the focus is among them, or some are selected, none changes its place.
-export function TaskRows({ rows, readAt, beatMs, picked, onPick, more, onEnd }: Props) {
+export function TaskRows({ name, rows, readAt, beatMs, picked, onPick, more, onEnd }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const [over, setOver] = useState(false);
   const [inside, setInside] = useState(false);
@@ -44,6 +46,7 @@ export function TaskRows({ rows, readAt, beatMs, picked, onPick, more, onEnd }: 
 
   // eslint-disable-next-line react-hooks/incompatible-library
   const virtual = useVirtualizer({ count: view.rows.length, getScrollElement: () => box.current, estimateSize: () => 56, overscan: 10, getItemKey: (i) => view.rows[i]!.id });
+  useKeepScroll(`tasks ${name}`, box, view.rows.length);
   const items = virtual.getVirtualItems();
   const last = items.at(-1)?.index ?? 0;
   useEffect(() => {
