@@ -171,7 +171,8 @@ func TestKillerIsSignalledThenForced(t *testing.T) { // RC4
 	})
 }
 
-// TestRunnerForce ends the grace period of canceled work, and cancels other work without one (RC21).
+// TestRunnerForce ends the grace period of canceled work, and cancels other work without one
+// (RC21).
 func TestRunnerForce(t *testing.T) {
 	t.Parallel()
 	for name, wait := range map[string]time.Duration{"at once": 0, "within the grace period": 3 * time.Second, "shortly before the fence": 11 * time.Second} {
