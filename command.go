@@ -45,6 +45,8 @@ type RunCall struct {
 	Turn TurnID
 	Call TurnCall
 	Stop bool // the turn ends: cancel the call, or settle it as interrupted; nothing is run again
+
+	Force bool // with Stop: without a grace period
 }
 
 // ReplanCall plans a call again after a person replaced its arguments. The answer is

@@ -363,7 +363,7 @@ func (s *Session) endTurnEarly(m Moment, end Fact) []Command {
 	for _, c := range t.Calls {
 		switch c.Phase {
 		case CallExecuting:
-			commands = append(commands, RunCall{Turn: t.ID, Call: c, Stop: true})
+			commands = append(commands, RunCall{Turn: t.ID, Call: c, Stop: true, Force: s.Stopped != nil && s.Stopped.Force})
 		case CallAwaitingApproval: // a later decision finds the approval closed
 			closed := ApprovalResolved{Approval: c.Approval, State: ApprovalDenied, By: t.Interrupt.By, Note: TextInterrupted}
 			events = append(events, s.resolution(m, c, closed), s.answer(m, c, Refused(c.ID, ErrorInterrupted, TextInterrupted)))

@@ -27,6 +27,7 @@ type Lineage struct {
 type SessionStopped struct {
 	By     string `json:"by"`
 	Reason string `json:"reason,omitempty"`
+	Force  bool   `json:"force,omitempty"` // its running calls end without a grace period
 }
 
 // The ways in which a turn ends, as TurnEnd stores them.
@@ -66,6 +67,7 @@ func (t *Turn) endOf(fact Fact) TurnEnd {
 
 // stop folds the end of a subagent's work.
 func (s *Session) stop(f SessionStopped) {
+	f.Force = f.Force || s.Stopped != nil && s.Stopped.Force
 	s.Stopped = &f
 	if s.Turn != nil && s.Turn.Interrupt == nil {
 		s.Turn.Interrupt = &InterruptRequested{By: f.By, Reason: f.Reason}

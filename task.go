@@ -238,6 +238,9 @@ type Task struct {
 	CancelRequestedAt time.Time `json:"cancel_requested_at,omitzero"`
 	CancelBy          string    `json:"cancel_by,omitempty"`
 	CancelWhy         string    `json:"cancel_why,omitempty"`
+	// ForceRequestedAt is when a cancel without a grace period was requested (RC21); zero: it was
+	// not.
+	ForceRequestedAt time.Time `json:"force_requested_at,omitzero"`
 
 	// Metadata is that of the request for the task, or of the message that its turn worked on.
 	Metadata map[string]string `json:"metadata,omitempty"`
@@ -286,6 +289,9 @@ func (t Task) ReadByCaller() bool { return t.Origin == OriginHost && t.Delivery 
 
 // CancelRequested reports whether a cancel of the task was requested.
 func (t Task) CancelRequested() bool { return !t.CancelRequestedAt.IsZero() }
+
+// ForceRequested reports whether a cancel without a grace period was requested.
+func (t Task) ForceRequested() bool { return !t.ForceRequestedAt.IsZero() }
 
 // AwaitsInput reports whether the task waits for an answer. A task that is being canceled does not.
 func (t Task) AwaitsInput() bool { return t.State == TaskAwaitingInput && !t.CancelRequested() }

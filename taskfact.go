@@ -29,8 +29,9 @@ type TaskResolved struct {
 
 // TaskCancelRequested is the durable intent to cancel a task.
 type TaskCancelRequested struct {
-	By  string `json:"by"`
-	Why string `json:"why,omitempty"`
+	By    string `json:"by"`
+	Why   string `json:"why,omitempty"`
+	Force bool   `json:"force,omitempty"` // without a grace period
 }
 
 // CancelReceipt says how far a cancel got. A zero time means that it has not got so far.

@@ -41,9 +41,10 @@ type TaskUpdate struct {
 
 // CancelRequest is a request to cancel a task.
 type CancelRequest struct {
-	At  time.Time
-	By  string
-	Why string
+	At    time.Time
+	By    string
+	Why   string
+	Force bool // without a grace period
 }
 
 // UpdateAnswer says what a write to a task did.
@@ -173,6 +174,7 @@ func (t *Task) reopen(to TaskState) {
 		t.Narration = "" // it described the earlier end
 		t.FinishedAt, t.DeadlineAt, t.StateDetail = time.Time{}, time.Time{}, ""
 		t.CancelRequestedAt, t.CancelBy, t.CancelWhy = time.Time{}, "", ""
+		t.ForceRequestedAt = time.Time{}
 	}
 }
 
@@ -223,6 +225,9 @@ func (t *Task) copyFields(u TaskUpdate, now time.Time) {
 			t.StateDetail = "canceling"
 		}
 	}
+	if u.Cancel != nil && u.Cancel.Force && !t.ForceRequested() {
+		t.ForceRequestedAt = u.Cancel.At
+	}
 }
 
 // needsEvent reports whether a change belongs in the journal: state, attempt, lane, cancel request,
@@ -232,6 +237,7 @@ func (t Task) needsEvent(old Task) bool {
 		t.Attempt != old.Attempt ||
 		t.Lane != old.Lane ||
 		!t.CancelRequestedAt.Equal(old.CancelRequestedAt) ||
+		!t.ForceRequestedAt.Equal(old.ForceRequestedAt) ||
 		t.Delivery != old.Delivery || t.Wake != old.Wake ||
 		(t.InputRequest == nil) != (old.InputRequest == nil) ||
 		t.InputRequest != nil && t.InputRequest.ID != old.InputRequest.ID ||

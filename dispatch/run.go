@@ -31,6 +31,7 @@ type run struct {
 	detachDecided    chan struct{} // closed after Detach has answered; nil: Detach is not being called
 	fenceReported    chan struct{} // closed after the fence has reported the end; nil: the fence has not fired
 	cause            perdure.Cause // why it was stopped; empty: it was not
+	forced           bool          // without a grace period
 	signalled        time.Time
 	pausedAt         time.Duration
 	clocks           clocks

@@ -34,6 +34,9 @@ type Work struct {
 	Deadline time.Time      // zero: none
 	Run      func(ctx context.Context) tool.Result
 	Kill     func(force bool) // nil: only the context stops the work
+	// Force ends the work without a grace period, after its context has ended. It is called once,
+	// and only for Runner.Force. nil: Kill with force, if there is a Kill.
+	Force func()
 	// End is called exactly once, from a goroutine of the runner: when the work returned, or when
 	// it did not return within the grace period.
 	End func(End)

@@ -171,6 +171,86 @@ func TestKillerIsSignalledThenForced(t *testing.T) { // RC4
 	})
 }
 
+// TestRunnerForce ends the grace period of canceled work, and cancels other work without one
+// (RC21).
+func TestRunnerForce(t *testing.T) {
+	t.Parallel()
+	for name, wait := range map[string]time.Duration{"at once": 0, "within the grace period": 3 * time.Second, "shortly before the fence": 11 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, b *bed) {
+				release := make(chan struct{})
+				var forced atomic.Int32
+				causes := make(chan error, 1)
+				b.start(t, dispatch.Work{ID: "a", Session: "s", Lane: perdure.Background,
+					Run: func(ctx context.Context) tool.Result {
+						<-ctx.Done()
+						causes <- context.Cause(ctx)
+						<-release
+						return tool.Success("too late")
+					},
+					Force: func() { forced.Add(1) },
+					Kill:  func(bool) {},
+				})
+				begun := time.Now()
+				if wait > 0 {
+					b.Cancel("a", perdure.CauseCanceled)
+					<-time.After(wait)
+				}
+
+				for range 2 { // forcing again does nothing
+					if !b.Force("a", perdure.CauseCanceled) || b.Force("b", perdure.CauseCanceled) {
+						t.Fatal("Force must say what runs")
+					}
+				}
+				synctest.Wait()
+				if n := forced.Load(); n != 1 {
+					t.Errorf("the tool was forced %d times, want at once, and once", n)
+				}
+				end := <-b.ends
+
+				if cause := <-causes; cause != perdure.CauseCanceled || end.Cause != perdure.CauseCanceled || !end.DidNotStop {
+					t.Errorf("got %v and %+v", cause, end)
+				}
+				want := min(wait+dispatch.DefaultKillWait, dispatch.DefaultGrace+dispatch.DefaultKillWait)
+				if got := time.Since(begun); got != want {
+					t.Errorf("fenced after %s, want %s", got, want)
+				}
+				b.Force("a", perdure.CauseCanceled) // after the fence: it reports no second end
+				<-time.After(time.Minute)
+				close(release)
+				synctest.Wait()
+				if len(b.ends) != 0 || b.Force("a", perdure.CauseCanceled) {
+					t.Error("a second end was reported, or work that returned was forced")
+				}
+			})
+		})
+	}
+}
+
+// TestRunnerForceOfAKiller uses force at once, and a panic in it affects nothing else (RC21).
+func TestRunnerForceOfAKiller(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *bed) {
+		forced := make(chan bool, 2)
+		b.start(t, dispatch.Work{ID: "a", Run: untilStopped, Kill: func(force bool) { forced <- force }})
+		b.start(t, dispatch.Work{ID: "b", Run: untilStopped, Force: func() { panic("boom") }})
+		begun := time.Now()
+
+		b.Force("a", perdure.CauseCanceled)
+		b.Force("b", perdure.CauseCanceled)
+
+		if !<-forced || time.Since(begun) != 0 {
+			t.Errorf("not forced at once, but after %s", time.Since(begun))
+		}
+		for range 2 {
+			if end := <-b.ends; end.DidNotStop {
+				t.Errorf("got %+v", end)
+			}
+		}
+	})
+}
+
 func TestRunnerInterruptForegroundOnly(t *testing.T) { // RC8, prior art's interrupt
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bed) {

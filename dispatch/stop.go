@@ -13,6 +13,49 @@ func (d *Runner) Cancel(id string, cause perdure.Cause) bool {
 	return r != nil && d.stopRun(r, cause)
 }
 
+// Force stops canceled work without a grace period, and reports whether the work exists. Work that
+// was not canceled is canceled by it. The context of the work ends at once, and the fence comes a
+// kill wait later, if it was not to come sooner. Forcing again does nothing.
+func (d *Runner) Force(id string, cause perdure.Cause) bool {
+	r := d.run(id)
+	if r == nil {
+		return false
+	}
+	r.mu.Lock()
+	if r.returned || r.forced {
+		defer r.mu.Unlock()
+		return !r.returned
+	}
+	r.forced = true
+	fresh := d.mark(r, cause)
+	if r.clocks[fenceClock] != noTime { // otherwise the fence has reported the end, or is about to
+		r.clocks[fenceClock] = min(r.clocks[fenceClock], d.now()+d.cfg.KillWait)
+	}
+	d.arm(r)
+	r.mu.Unlock()
+	if fresh {
+		r.cancel(cause)
+	}
+	go d.force(r)
+	return true
+}
+
+// force calls the tool's own way to end at once; a panic in it affects nothing else.
+func (d *Runner) force(r *run) {
+	if r.work.Force == nil {
+		if r.work.Kill != nil {
+			d.killOnce(r, true)
+		}
+		return
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			d.cfg.Log.Error("tool panicked during force", "work", r.work.ID, "panic", fmt.Sprint(p))
+		}
+	}()
+	r.work.Force()
+}
+
 // stopRun is the first phase of stopping work; the fence is the second one. It returns false if the
 // work has returned.
 func (d *Runner) stopRun(r *run, cause perdure.Cause) bool {

@@ -243,6 +243,10 @@ type TaskControl interface {
 	// the receipt says how far the cancel has come. An ended task does not change, and its receipt
 	// is zero.
 	Cancel(ctx context.Context, id perdure.TaskID, by, why string) (perdure.CancelReceipt, error)
+	// Force is Tasks.Cancel without a grace period (RC21), also for a task whose cancel was
+	// requested before. What a command was writing may be lost in the middle. The receipt is that
+	// of the cancel; forcing again changes nothing.
+	Force(ctx context.Context, id perdure.TaskID, by, why string) (perdure.CancelReceipt, error)
 	// CancelAll is Tasks.Cancel for every live background task of a session. It returns the number
 	// of tasks.
 	CancelAll(ctx context.Context, id perdure.SessionID, by, why string) (int, error)

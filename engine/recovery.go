@@ -39,4 +39,6 @@ type TaskOverview struct {
 	// HeartbeatMS is the interval in which a worker confirms that it is alive, and its tasks with
 	// it.
 	HeartbeatMS int64 `json:"heartbeat_interval_ms"`
+	// GraceMS is how long a canceled task has to stop by itself. Tasks.Force ends that time.
+	GraceMS int64 `json:"grace_period_ms"`
 }

@@ -229,6 +229,15 @@ type Killer interface {
 	Kill(call Call, force bool)
 }
 
+// Forcer is a tool that gives canceled work time to stop by itself, and can end that time early.
+type Forcer interface {
+	Tool
+	// Force ends the call's work without a grace period, and returns when the whole process tree
+	// has ended, or with an error if it has not. Work that has ended is left alone, and work that
+	// has not started never starts. It may be called more than once, and beside Adoptable.Stop.
+	Force(ctx context.Context, call Call) error
+}
+
 // Guarded is a tool that declares what a call wants to do, so that a policy can evaluate it.
 type Guarded interface {
 	Tool

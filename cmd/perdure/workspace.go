@@ -143,6 +143,7 @@ var (
 	_ tool.Background = (*sandboxedRunner)(nil)
 	_ tool.Adoptable  = (*sandboxedRunner)(nil)
 	_ tool.Cleaner    = (*sandboxedRunner)(nil)
+	_ tool.Forcer     = (*sandboxedRunner)(nil)
 )
 
 // sandboxAdvice says what the operator of this program can do about a refusal of the sandbox.
@@ -164,7 +165,7 @@ func newSandboxedRunner(data string, c cli.Sandbox, limits cli.Limits, w *worksp
 	profile = cmp.Or(profile, supervise.ProfileWorkspace)
 	runs := filepath.Join(data, runsFolder)
 	s := &sandboxedRunner{config: shell.Config{Runner: runner, RunsDir: runs, Dir: runs, Deadline: cmp.Or(c.Deadline, span(limits.Calls.Deadline)),
-		EndGrace: c.Grace, Advice: sandboxAdvice, SecretAdvice: secretAdvice}, data: data, isConfined: profile.Confines(), workspaces: w}
+		Grace: span(limits.Calls.Grace), EndGrace: c.Grace, Advice: sandboxAdvice, SecretAdvice: secretAdvice}, data: data, isConfined: profile.Confines(), workspaces: w}
 	programs := shell.Programs{}
 	if s.isConfined {
 		programs = shell.UserPrograms(data)

@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,10 @@ func cancelLaws() []law {
 		{"StubbornToolFenced", stubbornFenced},
 		{"a_fenced_tool_writes_nothing", fencedWritesNothing},
 		{"a_cancel_survives_a_crash", cancelSurvives},
+		{"force_ends_the_grace_period", forceEndsGrace},
+		{"force_cancels_what_was_not_canceled", forceCancels},
+		{"force_reaches_everything_below_a_subagent", forceReachesBelow},
+		{"a_finished_task_is_not_forced", forceOfFinished},
 		{"an_interrupt_spares_background_work", interruptSpares},
 		{"an_interrupt_of_a_stream_keeps_its_text", interruptStream},
 	}
@@ -184,6 +189,108 @@ func cancelSurvives(t *testing.T, open Harness) { // TestReaperHonoursCancel, RC
 		t.Errorf("got %s after %d executions", task.State, task.Executions)
 	}
 	s.Release("bg_stubborn")
+}
+
+// force requests force for a task.
+func (s *scene) force(id perdure.TaskID) perdure.CancelReceipt {
+	s.t.Helper()
+	receipt, err := s.eng.Tasks().Force(s.ctx, id, "operator", "now")
+	if err != nil {
+		s.t.Fatalf("Force: %v", err)
+	}
+	return receipt
+}
+
+// forceEndsGrace pins that the fence does not wait for a grace period that lasts longer than any
+// law, and what is recorded of both requests (RC21).
+func forceEndsGrace(t *testing.T, open Harness) {
+	s := begin(t, open, Setup{Script: spawning("bg_stubborn", "{}"), Grace: 4 * waitLimit})
+	s.say("go")
+	s.Entered(t, "bg_stubborn", 1)
+	first := s.cancel(s.onlyTask().ID)
+	receipt, again := s.force(s.onlyTask().ID), s.force(s.onlyTask().ID)
+	s.rest()
+	fenced := s.onlyTask()
+	s.Release("bg_stubborn")
+
+	if receipt.RequestedAt != first.RequestedAt || again.RequestedAt != first.RequestedAt || receipt.SignalledAt.IsZero() {
+		t.Errorf("receipts %+v, %+v, %+v: one request", first, receipt, again)
+	}
+	if fenced.State != perdure.TaskCanceled || fenced.StateDetail != "did not stop" || fenced.CancelBy != "user" ||
+		!fenced.ForceRequested() || fenced.ForceRequestedAt.Before(fenced.CancelRequestedAt) {
+		t.Errorf("got %+v", fenced)
+	}
+	want := []perdure.TaskCancelRequested{{By: "user", Why: "enough"}, {By: "operator", Why: "now", Force: true}}
+	if got := facts[perdure.TaskCancelRequested](s); !slices.Equal(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	receipts := facts[perdure.TaskCancelReceipt](s)
+	if len(receipts) != 1 || !receipts[0].Receipt.DidNotStop || !receipts[0].Receipt.DeadAt.IsZero() {
+		t.Errorf("receipts %+v: force claims no more than is so", receipts)
+	}
+}
+
+func forceCancels(t *testing.T, open Harness) { // RC21
+	s := begin(t, open, Setup{Script: spawning("bg_hold", "{}")})
+	s.say("go")
+	s.Entered(t, "bg_hold", 1)
+	s.force(s.onlyTask().ID)
+	s.rest()
+
+	task, receipts := s.onlyTask(), facts[perdure.TaskCancelReceipt](s)
+	if task.State != perdure.TaskCanceled || task.CancelBy != "operator" || !task.ForceRequestedAt.Equal(task.CancelRequestedAt) {
+		t.Errorf("got %+v", task)
+	}
+	if len(receipts) != 1 || receipts[0].Receipt.DeadAt.IsZero() {
+		t.Errorf("receipts %+v", receipts)
+	}
+}
+
+// forceReachesBelow pins that force on the task of a subagent ends the subagent's calls and tasks
+// without a grace period, also after a cancel that has reached them (RC21).
+func forceReachesBelow(t *testing.T, open Harness) {
+	for _, after := range []string{"a cancel", "nothing"} {
+		t.Run("after "+after, func(t *testing.T) {
+			t.Parallel()
+			s := begin(t, open, Setup{Grace: 4 * waitLimit, Script: family(freeChild, `  - when: {user_contains: piece, not_called: hold_stubborn}
+    calls: [{name: spawn_background, args: {tool: bg_stubborn, args: {}}}, `+ask("hold_stubborn", "{text: a}")+`]`)})
+			s.say("go")
+			s.Entered(t, "hold_stubborn", 1)
+			s.Entered(t, "bg_stubborn", 1)
+			task := s.onlyTask()
+			if after == "a cancel" {
+				s.cancel(task.ID)
+			}
+			s.force(task.ID)
+			s.rest()
+			child := s.child()
+			child.rest()
+
+			if got := s.onlyTask(); got.State != perdure.TaskCanceled {
+				t.Errorf("got %+v", got)
+			}
+			for _, below := range child.tasks() {
+				if below.State != perdure.TaskCanceled || !below.ForceRequested() {
+					t.Errorf("got %+v", below)
+				}
+			}
+			s.Release("hold_stubborn")
+			s.Release("bg_stubborn")
+		})
+	}
+}
+
+func forceOfFinished(t *testing.T, open Harness) { // RC21
+	s := begin(t, open, Setup{Script: spawning("stream", "{}")})
+	s.say("go")
+	s.rest()
+	before := len(s.events())
+
+	receipt := s.force(s.onlyTask().ID)
+
+	if !receipt.RequestedAt.IsZero() || s.onlyTask().State != perdure.TaskSucceeded || len(s.events()) != before {
+		t.Errorf("got %+v, %s and %d events more", receipt, s.onlyTask().State, len(s.events())-before)
+	}
 }
 
 func interruptSpares(t *testing.T, open Harness) { // TestInterruptSparesBackground, RC8

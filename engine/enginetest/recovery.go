@@ -91,7 +91,7 @@ func countsTasks(t *testing.T, open Harness) {
 	s.Entered(t, "bg_hold", 1)
 
 	running, err := s.eng.Tasks().Overview(s.ctx)
-	if err != nil || running.States[perdure.TaskRunning] != 1 || running.Monitors[perdure.TaskRunning] != 0 || running.HeartbeatMS <= 0 {
+	if err != nil || running.States[perdure.TaskRunning] != 1 || running.Monitors[perdure.TaskRunning] != 0 || running.HeartbeatMS <= 0 || running.GraceMS <= 0 {
 		t.Errorf("while it runs: %+v, %v", running, err)
 	}
 	s.Release("bg_hold")

@@ -32,6 +32,7 @@ type Driver struct {
 type runningCommand struct {
 	stop    context.CancelCauseFunc // of a model call; nil for a tool call, which the dispatcher stops
 	stopped bool
+	forced  bool // stopped without a grace period
 }
 
 // NewDriver returns a driver of a session. It does nothing before Run.
@@ -286,9 +287,14 @@ func (d *Driver) stopModel(a *runningCommand, c perdure.CallModel) {
 }
 
 func (d *Driver) stopCall(a *runningCommand, c perdure.RunCall) {
+	work := perdure.CallKey{Session: d.id, Call: c.Call.ID}.String()
 	if c.Stop && !a.stopped {
 		a.stopped = true
-		d.e.lanes.InterruptWork(perdure.CallKey{Session: d.id, Call: c.Call.ID}.String())
+		d.e.lanes.InterruptWork(work)
+	}
+	if c.Force && !a.forced && d.e.lanes.InterruptWork(work) {
+		a.forced = true
+		d.e.lanes.Force(work, perdure.CauseInterrupt)
 	}
 }
 

@@ -253,7 +253,7 @@ func (e hostTasks) Overview(ctx context.Context) (engine.TaskOverview, error) {
 	var o engine.TaskOverview
 	err := e.view(ctx, func(r store.Reader) error {
 		o = engine.TaskOverview{States: map[perdure.TaskState]int{}, Monitors: map[perdure.TaskState]int{},
-			HeartbeatMS: e.cfg.Workers.Beat.Milliseconds()}
+			HeartbeatMS: e.cfg.Workers.Beat.Milliseconds(), GraceMS: e.cfg.Timing.Grace.Milliseconds()}
 		visible := ownSessions(ctx, r)
 		for _, state := range taskStates {
 			o.States[state], o.Monitors[state] = 0, 0

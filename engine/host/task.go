@@ -43,6 +43,11 @@ func (e hostTasks) Cancel(ctx context.Context, id perdure.TaskID, by, why string
 	return e.effects.Tasks().Cancel(ctx, id, taskrecord.CancelIntent{By: by, Why: why})
 }
 
+// Force is Cancel without a grace period.
+func (e hostTasks) Force(ctx context.Context, id perdure.TaskID, by, why string) (perdure.CancelReceipt, error) {
+	return e.effects.Tasks().Cancel(ctx, id, taskrecord.CancelIntent{By: by, Why: why, Force: true})
+}
+
 // Resolve records an operator's resolution of a task whose outcome is unknown.
 func (e hostTasks) Resolve(ctx context.Context, id perdure.TaskID, word engine.Resolution) error {
 	if word.Answer.Outcome() == "" {

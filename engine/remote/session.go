@@ -101,6 +101,12 @@ type reasonBody struct {
 	Reason string `json:"reason,omitempty"`
 }
 
+// cancelBody is the body of a cancel of a task.
+type cancelBody struct {
+	Reason string `json:"reason,omitempty"`
+	Force  bool   `json:"force,omitempty"`
+}
+
 // Delete permanently removes a session. A retry gets the same response.
 func (e engineSessions) Delete(ctx context.Context, id perdure.SessionID) error {
 	_, err := e.call(ctx, request{what: "delete " + string(id), path: "/v1/sessions/" + segment(id), remove: true}, nil)

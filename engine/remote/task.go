@@ -43,6 +43,15 @@ func (e engineTasks) Cancel(
 	})
 }
 
+// Force is Tasks.Cancel without a grace period.
+func (e engineTasks) Force(
+	ctx context.Context, id perdure.TaskID, by, why string,
+) (perdure.CancelReceipt, error) {
+	return fetch[perdure.CancelReceipt](ctx, e.Engine, request{
+		what: "force the end of " + string(id), path: taskPath(id) + "/cancel", body: cancelBody{why, true}, actor: by,
+	})
+}
+
 // Resolve records an operator's resolution of a task whose outcome is unknown.
 func (e engineTasks) Resolve(ctx context.Context, id perdure.TaskID, word engine.Resolution) error {
 	_, err := e.call(ctx, request{

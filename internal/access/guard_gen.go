@@ -222,6 +222,14 @@ func (g guardedTasks) Cancel(ctx context.Context, id perdure.TaskID, by string, 
 	return g.inner.Tasks().Cancel(ctx, id, by, why)
 }
 
+// Force implements engine.Tasks.
+func (g guardedTasks) Force(ctx context.Context, id perdure.TaskID, by string, why string) (result perdure.CancelReceipt, err error) {
+	if ctx, err = g.task(ctx, Write, id); err != nil {
+		return result, err
+	}
+	return g.inner.Tasks().Force(ctx, id, by, why)
+}
+
 // CancelAll implements engine.Tasks.
 func (g guardedTasks) CancelAll(ctx context.Context, id perdure.SessionID, by string, why string) (result int, err error) {
 	if ctx, err = g.session(ctx, Write, id); err != nil {

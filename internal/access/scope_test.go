@@ -36,7 +36,7 @@ var methodsOf = map[string]string{
 		HostCalls.MarkReported HostCalls.Start Images.Put Images.Remove Schedules.Backfill Schedules.Create Schedules.Delete
 		Schedules.Pause Schedules.Resume Schedules.Trigger Secrets.Remove Secrets.Set Sessions.Change
 		Sessions.Create Sessions.CreateAs Sessions.CreateFromAgent Sessions.Delete Sessions.Ensure Sessions.Fork
-		Sessions.Interrupt Sessions.Pause Tasks.Cancel Tasks.CancelAll Tasks.CancelWhere Tasks.Drain Tasks.Send
+		Sessions.Interrupt Sessions.Pause Tasks.Cancel Tasks.CancelAll Tasks.CancelWhere Tasks.Drain Tasks.Force Tasks.Send
 		Tasks.SetDelivery Tools.Call Values.Remove Values.Set
 	`,
 	"approve": `

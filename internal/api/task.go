@@ -18,9 +18,15 @@ type OfTask struct {
 	ID perdure.TaskID `path:"id" example:"task_019aa0000000700080000000000000aa" doc:"The task."`
 }
 
-// cancellation is the body of a cancel.
+// cancellation is the body of a cancel of many tasks.
 type cancellation struct {
 	Reason string `json:"reason,omitempty"`
+}
+
+// taskCancellation is the body of a cancel of one task.
+type taskCancellation struct {
+	Reason string `json:"reason,omitempty"`
+	Force  bool   `json:"force,omitempty" doc:"End the work without a grace period, also after an earlier request without force."`
 }
 
 func (a taskHandlers) register() {
@@ -39,7 +45,7 @@ func (a taskHandlers) register() {
 	}, a.getTask)
 	write(a.API, operation{
 		id: "cancel-task", path: "/v1/tasks/{id}/cancel", policy: writes, class: stopsWork, summary: "Request the cancel of a task", status: http.StatusAccepted, errors: []int{http.StatusNotFound},
-	}, body[cancellation]{example: cancellation{Reason: "not needed any more"}, optional: true}, a.cancelTask)
+	}, body[taskCancellation]{example: taskCancellation{Reason: "not needed any more"}, optional: true}, a.cancelTask)
 	write(a.API, operation{
 		id: "resolve-task", path: "/v1/tasks/{id}/resolve", policy: approves, summary: "Resolve a task whose outcome is unknown", errors: []int{http.StatusNotFound},
 	}, exampleResolution(), a.resolveTask)
@@ -163,8 +169,12 @@ func (a taskHandlers) getTask(ctx context.Context, in *struct {
 	return &single[perdure.Task]{withoutWorker(t)}, err
 }
 
-func (a taskHandlers) cancelTask(ctx context.Context, in *OfTask, body cancellation) (*single[perdure.CancelReceipt], error) {
-	return singleOf(a.cfg.Engine.Tasks().Cancel(ctx, in.ID, requestOf(ctx).actor, body.Reason))
+func (a taskHandlers) cancelTask(ctx context.Context, in *OfTask, body taskCancellation) (*single[perdure.CancelReceipt], error) {
+	request := a.cfg.Engine.Tasks().Cancel
+	if body.Force {
+		request = a.cfg.Engine.Tasks().Force
+	}
+	return singleOf(request(ctx, in.ID, requestOf(ctx).actor, body.Reason))
 }
 
 // resolveTask records a resolution, like resolveCall.

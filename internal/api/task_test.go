@@ -348,7 +348,7 @@ func TestTaskListOrders(t *testing.T) {
 func TestTaskCounts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	if none := want[engine.TaskOverview](r, 200, get("/v1/tasks:count")); none.States[perdure.TaskRunning] != 0 || len(none.States) != 7 || none.HeartbeatMS <= 0 {
+	if none := want[engine.TaskOverview](r, 200, get("/v1/tasks:count")); none.States[perdure.TaskRunning] != 0 || len(none.States) != 7 || none.HeartbeatMS <= 0 || none.GraceMS <= 0 {
 		t.Errorf("without tasks: %+v", none)
 	}
 	for range 3 {

@@ -189,7 +189,9 @@ func canceled(j Journal, bound time.Duration, over bool) map[perdure.TaskID]stri
 		last = event.At
 		switch f := event.Fact.(type) {
 		case perdure.TaskCancelRequested:
-			asked[event.Task] = event.At
+			if _, known := asked[event.Task]; !known { // a request for force is a second one
+				asked[event.Task] = event.At
+			}
 		case perdure.TaskUpdated:
 			at, ok := asked[f.Task.ID]
 			if !ok || !f.Task.State.Terminal() {

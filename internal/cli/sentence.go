@@ -247,6 +247,9 @@ func workSentence(e perdure.Event) string {
 	case perdure.TaskResolved:
 		return string(f.Answer) + ", resolved by " + f.By + because(f.Note)
 	case perdure.TaskCancelRequested:
+		if f.Force {
+			return "without a grace period, by " + f.By + because(f.Why)
+		}
 		return "by " + f.By + because(f.Why)
 	case perdure.TaskCancelReceipt:
 		return receiptSentence(f.Receipt)

@@ -171,6 +171,10 @@ func (a taskText) todo(t perdure.Task) string {
 		return "find out whether it happened, then record it:\n" + a.resolveLine(t.ID)
 	case t.State == perdure.TaskAwaitingInput && t.InputRequest != nil:
 		return "it asks: " + t.InputRequest.Prompt + "\n" + a.inputLine(t)
+	case t.State.Live() && t.CancelRequested() && !t.ForceRequested():
+		return program + " task cancel --force " + a.storeFlags() + string(t.ID) + "  kills it without waiting"
+	case t.State.Live() && t.CancelRequested():
+		return ""
 	case t.State.Live():
 		return program + " task cancel " + a.storeFlags() + string(t.ID) + "  cancels it"
 	}
@@ -231,7 +235,11 @@ func cancelLine(t perdure.Task, now clock) string {
 	if !t.CancelRequested() {
 		return ""
 	}
-	return moment(t.CancelRequestedAt, now) + " by " + t.CancelBy + because(t.CancelWhy)
+	line := moment(t.CancelRequestedAt, now) + " by " + t.CancelBy + because(t.CancelWhy)
+	if t.ForceRequested() {
+		line += "\nwithout a grace period " + moment(t.ForceRequestedAt, now)
+	}
+	return line
 }
 
 func artifacts(all []perdure.Artifact) string {

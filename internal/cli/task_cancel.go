@@ -23,6 +23,7 @@ type taskCancel struct {
 	All     bool   `help:"Cancel all running tasks of a session; requires --session."`
 	Session string `help:"With --all: the session of the tasks." placeholder:"ID"`
 	Why     string `help:"Reason; it is recorded in the journal." placeholder:"TEXT"`
+	Force   bool   `help:"Kill the work at once, without a grace period, also after an earlier cancel. What it was writing may be left incomplete."`
 	deleteFlags
 }
 
@@ -63,7 +64,7 @@ func (c *taskCancel) one(ctx context.Context, a *app) error {
 				a.message("nothing to do: %s has already ended: %s", t.ID, t.State)
 				return nil
 			}
-			a.message("would cancel %s: %s, %s %s", t.ID, a.oneLine(t.Tool, cellChars), t.State, a.oneLine(titleOf(t), cellChars))
+			a.message("would %s %s: %s, %s %s", c.verb(), t.ID, a.oneLine(t.Tool, cellChars), t.State, a.oneLine(titleOf(t), cellChars))
 			return nil
 		})
 	}
@@ -77,16 +78,16 @@ func (c *taskCancel) one(ctx context.Context, a *app) error {
 			return c.print(ctx, a, eng, canceled{Task: t})
 		}
 		if err := a.confirm(ctx, c.Yes,
-			fmt.Sprintf("cancel %s (%s), which is %s, and everything it started?", shortTask(t), titleOf(t),
+			fmt.Sprintf("%s %s (%s), which is %s, and everything it started?", c.verb(), shortTask(t), titleOf(t),
 				t.State)); err != nil {
 			return err
 		}
 		before := t.State
-		receipt, err := eng.Tasks().Cancel(ctx, t.ID, operator, c.Why)
+		receipt, err := c.request(eng)(ctx, t.ID, operator, c.Why)
 		if err != nil {
 			return err
 		}
-		a.message("cancel of %s recorded", t.ID)
+		a.message("%s of %s recorded", c.noun(), t.ID)
 		defer a.noteWait("the end of " + string(t.ID))()
 		err = turnIsRunning(ctx, eng, func(ctx context.Context) (err error) {
 			t, err = awaitEnd(ctx, eng.Tasks(), t.ID)
@@ -111,18 +112,18 @@ func (c *taskCancel) all(ctx context.Context, a *app) error {
 			a.message("nothing to do: %s has no running tasks", s.ID)
 			return tasks(a.now()).print(ctx, a, c.outputFlags, live)
 		case c.DryRun:
-			a.message("would cancel %s of %s", count(len(live), "task"), s.ID)
+			a.message("would %s %s of %s", c.verb(), count(len(live), "task"), s.ID)
 			return tasks(a.now()).print(ctx, a, c.outputFlags, live)
 		}
-		question := fmt.Sprintf("cancel %s of %s, including all child processes?", count(len(live), "task"), s.ID)
+		question := fmt.Sprintf("%s %s of %s, including all child processes?", c.verb(), count(len(live), "task"), s.ID)
 		if err := a.confirm(ctx, c.Yes, question); err != nil {
 			return err
 		}
-		n, err := eng.Tasks().CancelAll(ctx, s.ID, operator, c.Why)
+		n, err := c.cancelAll(ctx, eng, s.ID, live)
 		if err != nil {
 			return err
 		}
-		a.message("cancel of %s recorded", count(n, "task"))
+		a.message("%s of %s recorded", c.noun(), count(n, "task"))
 		defer a.noteWait("the end of " + count(n, "task"))()
 		err = turnIsRunning(ctx, eng, func(ctx context.Context) error { return awaitEnds(ctx, eng.Tasks(), live) })
 		if err != nil {
@@ -130,6 +131,44 @@ func (c *taskCancel) all(ctx context.Context, a *app) error {
 		}
 		return tasks(a.now()).print(ctx, a, c.outputFlags, live)
 	})
+}
+
+// verb says what the command does, in questions.
+func (c *taskCancel) verb() string {
+	if c.Force {
+		return "kill"
+	}
+	return "cancel"
+}
+
+// noun names the request.
+func (c *taskCancel) noun() string {
+	if c.Force {
+		return "forced cancel"
+	}
+	return "cancel"
+}
+
+// request returns the request for one task.
+func (c *taskCancel) request(eng Engine) func(context.Context, perdure.TaskID, string, string) (perdure.CancelReceipt, error) {
+	if c.Force {
+		return eng.Tasks().Force
+	}
+	return eng.Tasks().Cancel
+}
+
+// cancelAll requests the end of the live tasks of a session, and returns their number. With --force
+// it includes tasks whose cancel was requested before.
+func (c *taskCancel) cancelAll(ctx context.Context, eng Engine, id perdure.SessionID, live []perdure.Task) (int, error) {
+	if !c.Force {
+		return eng.Tasks().CancelAll(ctx, id, operator, c.Why)
+	}
+	for i, t := range live {
+		if _, err := eng.Tasks().Force(ctx, t.ID, operator, c.Why); err != nil {
+			return i, err
+		}
+	}
+	return len(live), nil
 }
 
 func liveTasks(ctx context.Context, eng engine.Tasks, id perdure.SessionID) (live []perdure.Task, err error) {

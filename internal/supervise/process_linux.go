@@ -290,6 +290,27 @@ func reapChild(pid int) (bool, int) {
 // killChild kills a child that was not reaped, so that its pid cannot have been reused.
 func killChild(pid int) error { return syscall.Kill(pid, syscall.SIGKILL) }
 
+// lockDir waits for the lock of a directory, which processes hold one at a time.
+func lockDir(dir string) (unlock func(), err error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		switch err = syscall.Flock(int(d.Fd()), syscall.LOCK_EX); {
+		case errors.Is(err, syscall.EINTR):
+			continue
+		case err != nil:
+			return nil, errors.Join(fmt.Errorf("lock %s: %w", dir, err), d.Close())
+		}
+		return func() {
+			// explicitly, because a child that was just forked has the descriptor, too
+			_ = syscall.Flock(int(d.Fd()), syscall.LOCK_UN) // cannot fail for a lock that is held
+			_ = d.Close()
+		}, nil
+	}
+}
+
 // bootAndNamespace returns the ids of this boot and of the pid namespace.
 func bootAndNamespace() (string, string, error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")

@@ -59,18 +59,29 @@ func (r *localRun) Record() Record { return r.rec }
 // requestStop writes the request, unless an earlier one ends sooner, and wakes the supervisor. A
 // lost signal does no harm, since the supervisor also polls the file.
 func (r *localRun) requestStop(grace time.Duration) error {
-	req := stopFile{GraceMS: toMS(grace), RequestedAt: time.Now().UTC()}
+	if err := r.writeStop(stopFile{GraceMS: toMS(grace), RequestedAt: time.Now().UTC()}); err != nil {
+		return err
+	}
+	return signalProcess(r.rec.PID, r.rec.StartTime, syscall.SIGTERM)
+}
+
+// writeStop writes the request, unless an earlier one ends sooner. It holds the lock of the run: of
+// two requests at the same time, the later end must not replace the sooner one.
+func (r *localRun) writeStop(req stopFile) error {
+	unlock, err := lockDir(r.dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	var old stopFile
-	err := readJSON(filepath.Join(r.dir, stopName), &old)
+	err = readJSON(filepath.Join(r.dir, stopName), &old)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, Corrupt) {
 		return err
 	}
-	if err != nil || req.due().Before(old.due()) {
-		if err := replaceJSON(r.dir, stopName, req); err != nil {
-			return err
-		}
+	if err == nil && !req.due().Before(old.due()) {
+		return nil
 	}
-	return signalProcess(r.rec.PID, r.rec.StartTime, syscall.SIGTERM)
+	return replaceJSON(r.dir, stopName, req)
 }
 
 // awaitEnd waits for the exit record.

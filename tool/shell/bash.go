@@ -50,6 +50,7 @@ var (
 	_ tool.Background = (*Bash)(nil)
 	_ tool.Adoptable  = (*Bash)(nil)
 	_ tool.Cleaner    = (*Bash)(nil)
+	_ tool.Forcer     = (*Bash)(nil)
 	_ tool.Timed      = (*Bash)(nil)
 	_ tool.Guarded    = (*Bash)(nil)
 )

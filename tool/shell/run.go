@@ -51,7 +51,7 @@ func (b *Bash) start(ctx context.Context, s start) (supervise.Run, tool.Result) 
 	switch {
 	case err == nil:
 		return run, tool.Result{}
-	case errors.Is(err, supervise.Spent): // another process has this execution, or revoked it
+	case errors.Is(err, supervise.Spent) && causeOf(ctx, nil) == "": // another process has this execution, or revoked it
 		return nil, tool.Internal(fmt.Errorf("start command: %w", err))
 	case errors.Is(err, supervise.NotStarted):
 		return nil, refused(notStarted(ctx, err))

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/supervise"
@@ -72,11 +73,21 @@ func (b *Bash) Adopt(ctx context.Context, call tool.Call, env tool.Env, sink too
 }
 
 // Stop implements tool.Adoptable. The grace period lies between SIGTERM and SIGKILL.
-func (b *Bash) Stop(ctx context.Context, call tool.Call) error {
+func (b *Bash) Stop(ctx context.Context, call tool.Call) error { return b.end(ctx, call, b.grace) }
+
+// Force implements tool.Forcer: SIGKILL follows SIGTERM at once.
+func (b *Bash) Force(ctx context.Context, call tool.Call) error {
+	ctx, cancel := context.WithTimeout(ctx, cleanupWait)
+	defer cancel()
+	return b.end(ctx, call, 0)
+}
+
+// end stops what is left of an execution, with a grace period.
+func (b *Bash) end(ctx context.Context, call tool.Call, grace time.Duration) error {
 	dir := b.runDir(call)
 	_, run, err := b.runner.Find(ctx, dir)
 	if err == nil && run != nil {
-		err = run.Stop(ctx, b.grace)
+		err = run.Stop(ctx, grace)
 	}
 	if errors.Is(err, supervise.Vanished) {
 		_, _, err = b.runner.Find(ctx, dir) // kills the remains of a dead supervisor

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/supervise"
@@ -158,6 +159,67 @@ func TestStop(t *testing.T) {
 	wantRemains(t, second, c, perdure.RemainsEnded)
 	second.Adopt(t.Context(), c, tool.Env{}, s)
 	wantDead(t, s.got("stdout"))
+}
+
+// TestForce ends the grace period of a command that ignores SIGTERM, with its whole tree, wherever
+// the command is at that time (RC21).
+func TestForce(t *testing.T) {
+	t.Parallel()
+	c := command(`trap "" TERM; (trap "" TERM; exec sleep 600) & echo $!; wait; wait`)
+	begun := func(t *testing.T) (bench, *sink, context.CancelCauseFunc, <-chan tool.Result) {
+		b, s := newBench(t), newSink()
+		b.config.Grace = time.Hour
+		b.Bash = newBash(t, b.config)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		t.Cleanup(func() { cancel(nil) })
+		results := begin(ctx, b.Bash, c, s)
+		s.await(t, "stdout", "\n")
+		return b, s, cancel, results
+	}
+	for name, canceled := range map[string]bool{"in its grace period": true, "without one": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, s, cancel, results := begun(t)
+			if canceled {
+				cancel(perdure.CauseCanceled)
+			}
+
+			for range 2 { // forcing is safe to repeat
+				if err := b.Force(t.Context(), c); err != nil {
+					t.Fatal(err)
+				}
+			}
+			wantDead(t, s.got("stdout"))
+			wantRemains(t, b.Bash, c, perdure.RemainsEnded)
+			cancel(perdure.CauseCanceled)
+			wait(t, results)
+		})
+	}
+	t.Run("of a dead runtime", func(t *testing.T) {
+		t.Parallel()
+		b, s, die, results := begun(t)
+		die(perdure.CauseShutdown)
+		wait(t, results)
+
+		if err := b.reborn(t).Force(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		wantDead(t, s.got("stdout"))
+	})
+	t.Run("before its start", func(t *testing.T) {
+		t.Parallel()
+		b := newBench(t)
+		if err := b.Prepare(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Force(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(perdure.CauseCanceled)
+		wantError(t, b.Run(ctx, c, tool.Env{}), perdure.ErrorCanceled, "The command was canceled. It never started.")
+		wantRemains(t, b.Bash, c, perdure.RemainsUnstarted)
+	})
 }
 
 func TestKilledSupervisor(t *testing.T) {

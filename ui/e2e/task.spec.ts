@@ -63,6 +63,28 @@ test("U-3: every running task is one command and one click away, and its log fol
   await expect(page.getByTestId("receipt")).toContainText("nothing of it runs any more");
 });
 
+test("a command that ignores a cancel: Force ends its grace period", async ({ page, server }) => {
+  server.more.PERDURE_LIMITS_GRACE = "30m"; // longer than the test, on any machine
+  await server.kill();
+  await server.start();
+  const task = await taskIn(server, await ask(server, "stubborn"), "running");
+  await enter(page, server, `tasks/${task.id}`);
+  await expect(page.getByLabel("Output")).toContainText("ready");
+  await page.getByRole("button", { name: "Cancel task" }).click();
+  const force = page.getByRole("button", { name: "Force" });
+  await expect(force).toBeVisible();
+  await expect(page.getByTestId("receipt")).toContainText("What it is writing may be left incomplete");
+  await accessible(page);
+  await picture(page, "task-force");
+  await force.click();
+  await expect(state(page)).toContainText("Canceled");
+  await expect(page.getByTestId("receipt")).toContainText(/nothing of it runs any more|it did not stop in time/);
+  await expect(page.getByRole("list", { name: "Life of the task" })).toContainText("Force requested");
+  await expect(force).toBeHidden();
+  const at = await server.api<{ cancel_requested_at: string; force_requested_at?: string }>("GET", `/v1/tasks/${task.id}`);
+  expect(at.force_requested_at).toBeTruthy();
+});
+
 test("an unknown outcome: what it means, and its resolution in the browser", async ({ page, server }) => {
   const task = await taskIn(server, await ask(server, "hang"), "running");
   await server.kill();

@@ -100,6 +100,33 @@ func (en *Environment) TruncateResult(key perdure.CallKey, record perdure.ToolRe
 	return stored.Cut(record, en.core.Limits.ResultBytes)
 }
 
+// ForceOf returns the function that ends the work of a call without a grace period, if its tool can
+// do that. The function does nothing once another worker may own the call: its process has the same
+// key.
+func (en *Environment) ForceOf(t tool.Tool, call tool.Call) func() {
+	return func() {
+		forcer, ok := t.(tool.Forcer)
+		if !ok || !en.core.LeaseHeld() {
+			return
+		}
+		if err := en.core.Guarded("force", func() error { return forcer.Force(context.Background(), call) }); err != nil {
+			en.core.Log.Error("work not ended by force", "session", call.Session, "call", call.ID, "error", tool.Chain(err))
+		}
+	}
+}
+
+// StopRemains stops what is left of an execution whose engine has died. A tool that cannot be
+// forced has its grace period.
+func (en *Environment) StopRemains(ctx context.Context, t tool.Tool, call tool.Call, force bool) error {
+	if forcer, ok := t.(tool.Forcer); ok && force {
+		return en.core.Guarded("force", func() error { return forcer.Force(ctx, call) })
+	}
+	if survivor, ok := t.(tool.Adoptable); ok {
+		return en.core.Guarded("stop", func() error { return survivor.Stop(ctx, call) })
+	}
+	return nil
+}
+
 // Inspect finds out what is left of an execution. If the tool cannot tell, nothing is assumed and
 // the call is treated as at_most_once, so it is not run again.
 func (en *Environment) Inspect(ctx context.Context, found perdure.OrphanedCall, t tool.Tool, call tool.Call) perdure.OrphanedCall {

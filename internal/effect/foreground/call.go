@@ -120,6 +120,9 @@ func (cs *Calls) execute(run Request, row perdure.Call, t tool.Tool,
 			}
 		}
 	}
+	if _, ok := t.(tool.Forcer); ok {
+		work.Force = cs.environment.ForceOf(t, c.call)
+	}
 	if run.Session.Agent.DryRun { // a dry run leaves nothing behind and asks nobody
 		work.Detach = nil
 	}

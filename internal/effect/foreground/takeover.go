@@ -124,12 +124,8 @@ func (cs *Calls) reconcile(run Request, row perdure.Call, t tool.Reconciler) err
 // stopRemains stops what a dead execution left running, and settles the call.
 func (cs *Calls) stopRemains(ctx context.Context, run Request, row perdure.Call, t tool.Tool,
 	how perdure.TakeOver) error {
-	if survivor, ok := t.(tool.Adoptable); ok {
-		if err := cs.core.Guarded("stop", func() error {
-			return survivor.Stop(ctx, core.ToolCall(row, time.Time{}))
-		}); err != nil {
-			cs.core.Log.Error("process of a dead execution not stopped", "call", row.Key, "error", tool.Chain(err))
-		}
+	if err := cs.environment.StopRemains(ctx, t, core.ToolCall(row, time.Time{}), run.Command.Force); err != nil {
+		cs.core.Log.Error("process of a dead execution not stopped", "call", row.Key, "error", tool.Chain(err))
 	}
 	cause := perdure.CauseInterrupt
 	if how == perdure.TakeOverTimeout {

@@ -66,9 +66,10 @@ func (su *Subagents) notifyParent(ctx context.Context, child perdure.SessionID) 
 // cancelLateStarts cancels what a stopped subagent was starting at the time of the stop: the commit
 // of the stop could not see it.
 func (su *Subagents) cancelLateStarts(ctx context.Context, s *perdure.Session) {
+	wish := taskrecord.CancelIntent{By: s.Stopped.By, Why: s.Stopped.Reason, Force: s.Stopped.Force}
 	for _, task := range s.OpenTasks() {
-		if !task.CancelRequested() {
-			su.tasks.CancelWithRetry(ctx, task.ID, taskrecord.CancelIntent{By: s.Stopped.By, Why: s.Stopped.Reason})
+		if !wish.Recorded(task) {
+			su.tasks.CancelWithRetry(ctx, task.ID, wish)
 		}
 	}
 }

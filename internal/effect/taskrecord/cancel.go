@@ -8,14 +8,24 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// CancelIntent is a request to cancel a task: its author and the reason.
-type CancelIntent struct{ By, Why string }
+// CancelIntent is a request to cancel a task: its author and the reason. With Force the work has no
+// grace period.
+type CancelIntent struct {
+	By, Why string
+	Force   bool
+}
+
+// Recorded reports whether a request adds nothing to what a task has recorded. The first request
+// counts, and the first one with force.
+func (wish CancelIntent) Recorded(task perdure.Task) bool {
+	return task.State.Terminal() || task.CancelRequested() && (!wish.Force || task.ForceRequested())
+}
 
 // requestCancel records a cancel. Work that has not started ends with it.
 func (rs *Records) requestCancel(tx store.Tx, task perdure.Task, wish CancelIntent) (perdure.Task, error) {
 	u := perdure.TaskUpdate{Attempt: task.Attempt,
-		Cancel: &perdure.CancelRequest{At: tx.Now(), By: wish.By, Why: wish.Why}}
-	facts := []perdure.Fact{perdure.TaskCancelRequested{By: wish.By, Why: wish.Why}}
+		Cancel: &perdure.CancelRequest{At: tx.Now(), By: wish.By, Why: wish.Why, Force: wish.Force}}
+	facts := []perdure.Fact{perdure.TaskCancelRequested{By: wish.By, Why: wish.Why, Force: wish.Force}}
 	queued := task.State == perdure.TaskQueued && !rs.core.Runner.Running(rs.WorkID(task.ID)) && !rs.StartedElsewhere(task)
 	notStarted := queued || task.Kind == perdure.KindMonitor || task.State == perdure.TaskAwaitingInput &&
 		task.Executions == 0
@@ -53,6 +63,7 @@ func settleQueued(tx store.Tx, task perdure.Task) error {
 // CancelTree records a cancel for a task and everything below it, in one commit. It returns the
 // tasks it canceled, the given one first.
 func (rs *Records) CancelTree(tx store.Tx, task perdure.Task, wish CancelIntent) ([]perdure.Task, error) {
+	again := task.CancelRequested()
 	task, err := rs.requestCancel(tx, task, wish)
 	all := []perdure.Task{task}
 	child := task.Links.ChildSession
@@ -63,11 +74,21 @@ func (rs *Records) CancelTree(tx store.Tx, task perdure.Task, wish CancelIntent)
 	if err != nil || task.Kind != perdure.KindSubagent || child == "" {
 		return all, err
 	}
-	stopped := []perdure.Event{{Session: child, Actor: wish.By,
-		Fact: perdure.SessionStopped{By: wish.By, Reason: wish.Why}}}
-	core.Stamp(stopped, tx.Now())
-	if err := tx.Journal().Append(child, stopped); err != nil {
-		return all, err
+	resumed := false
+	if again { // a person may have continued the subagent since the first request
+		session, err := rs.core.Fold(tx.Reader(), child)
+		if err != nil {
+			return all, err
+		}
+		resumed = session.Stopped == nil
+	}
+	if !resumed {
+		stopped := []perdure.Event{{Session: child, Actor: wish.By,
+			Fact: perdure.SessionStopped{By: wish.By, Reason: wish.Why, Force: wish.Force}}}
+		core.Stamp(stopped, tx.Now())
+		if err := tx.Journal().Append(child, stopped); err != nil {
+			return all, err
+		}
 	}
 	open, err := tx.Tasks().List(store.TaskFilter{Session: child,
 		States: []perdure.TaskState{perdure.TaskQueued, perdure.TaskRunning, perdure.TaskAwaitingInput}})
@@ -75,7 +96,7 @@ func (rs *Records) CancelTree(tx store.Tx, task perdure.Task, wish CancelIntent)
 		return all, err
 	}
 	for _, below := range open {
-		if below.CancelRequested() {
+		if wish.Recorded(below) || resumed && !below.CancelRequested() {
 			continue
 		}
 		tree, err := rs.CancelTree(tx, below, wish)
@@ -119,7 +140,7 @@ func (rs *Records) cancelRunsOf(tx store.Tx, session perdure.SessionID, id perdu
 	open, err := tx.Tasks().List(store.TaskFilter{Session: session,
 		States: []perdure.TaskState{perdure.TaskQueued, perdure.TaskRunning, perdure.TaskAwaitingInput}})
 	for _, t := range open {
-		if err != nil || t.Spec.Schedule != id || t.Kind == perdure.KindMonitor || t.CancelRequested() {
+		if err != nil || t.Spec.Schedule != id || t.Kind == perdure.KindMonitor || wish.Recorded(t) {
 			continue
 		}
 		var tree []perdure.Task

@@ -22,5 +22,14 @@ func (rs *Records) CancelWork(id perdure.TaskID, cause perdure.Cause) bool {
 	return rs.core.Runner.Cancel(rs.WorkID(id), cause)
 }
 
+// StopWork signals the work of a task whose cancel was requested, with force if that was requested,
+// too. It reports whether the work runs here.
+func (rs *Records) StopWork(task perdure.Task) bool {
+	if task.ForceRequested() {
+		return rs.core.Runner.Force(rs.WorkID(task.ID), perdure.CauseCanceled)
+	}
+	return rs.CancelWork(task.ID, perdure.CauseCanceled)
+}
+
 // Touch resets the stall clock of a task's work.
 func (rs *Records) Touch(id perdure.TaskID) { rs.core.Runner.Touch(rs.WorkID(id)) }

@@ -13,14 +13,14 @@ import (
 
 // Cancel records a cancel durably, then signals the work. A queued task ends in the same commit
 // and never starts. A task that has ended is left as it is, and its receipt is zero. Asking again
-// returns the same receipt.
+// returns the same receipt; asking again with force ends the grace period.
 func (ts *Tasks) Cancel(ctx context.Context, id perdure.TaskID, wish taskrecord.CancelIntent) (perdure.CancelReceipt, error) {
 	var task perdure.Task
 	var tree []perdure.Task
 	err := ts.core.Store.InTx(store.Urgent(ctx), func(tx store.Tx) error { // a cancel must work even on a full disk
 		var err error
 		tree = nil
-		if task, err = tx.Tasks().Get("", id); err != nil || task.State.Terminal() || task.CancelRequested() {
+		if task, err = tx.Tasks().Get("", id); err != nil || wish.Recorded(task) {
 			return err
 		}
 		tree, err = ts.records.CancelTree(tx, task, wish)
@@ -55,8 +55,8 @@ func (ts *Tasks) Cancel(ctx context.Context, id perdure.TaskID, wish taskrecord.
 func (ts *Tasks) SignalCancel(ctx context.Context, task perdure.Task) (received bool) {
 	// This comes first. Work that is just starting sees the mark; work that has started is found
 	// below.
-	ts.Starting.cancel(task.ID)
-	received = ts.records.CancelWork(task.ID, perdure.CauseCanceled)
+	ts.Starting.cancel(task)
+	received = ts.records.StopWork(task)
 	switch {
 	case task.Links.ChildSession != "":
 		ts.core.Wake(task.Links.ChildSession)
@@ -67,9 +67,24 @@ func (ts *Tasks) SignalCancel(ctx context.Context, task perdure.Task) (received 
 		if err := ts.takeOverTask(ctx, task); err != nil {
 			ts.core.Log.Error("canceled task not taken over", "task", task.ID, "error", err)
 		}
+	case task.ForceRequested() && task.State.Live() && task.Worker == ts.core.Worker:
+		// crash recovery is stopping what a dead worker left, with a grace period
+		ts.core.Group.Go(func() { ts.forceRemains(context.WithoutCancel(ctx), task) })
 	}
 	ts.core.Wake(task.Session)
 	return received
+}
+
+// forceRemains ends the grace period of the process of a task that is being stopped after a crash.
+// The end of the process ends the task.
+func (ts *Tasks) forceRemains(ctx context.Context, task perdure.Task) {
+	c, err := ts.readLeftTask(ctx, task)
+	if err != nil {
+		ts.core.Log.Error("canceled task not forced", "task", task.ID, "error", err)
+		return
+	}
+	target, _ := ts.toolset.Find(task.Tool)
+	ts.environment.ForceOf(target, core.ToolCall(c.Row, time.Time{}))()
 }
 
 // Abandon cancels the subagent of a call that has ended, because nobody waits for its answer any
@@ -141,6 +156,11 @@ func (ts *Tasks) ReceiptOf(ctx context.Context, task perdure.Task,
 func (ts *Tasks) ApplyHeartbeat(ran []perdure.TaskID, beat store.Heartbeat) {
 	for _, id := range beat.Canceled {
 		ts.records.CancelWork(id, perdure.CauseCanceled)
+	}
+	for _, task := range beat.Tasks {
+		if task.ForceRequested() {
+			ts.records.StopWork(task)
+		}
 	}
 	if !ts.core.Shared {
 		return

@@ -143,6 +143,9 @@ func (r *taskRun) kill(force bool) {
 	}
 }
 
+// force ends the work without a grace period, under the same condition.
+func (r *taskRun) force() { r.tasks.environment.ForceOf(r.target, r.call())() }
+
 // Run hands one attempt of a task to the runner, which carries it to its end.
 func (ts *Tasks) Run(c Claimed, start Start) {
 	target, ok := ts.toolset.Find(c.Task.Tool)
@@ -171,6 +174,9 @@ func (ts *Tasks) Run(c Claimed, start Start) {
 	}
 	if _, ok := target.(tool.Killer); ok {
 		work.Kill = run.kill
+	}
+	if _, ok := target.(tool.Forcer); ok {
+		work.Force = run.force
 	}
 	if ts.core.Shared {
 		ts.running.Store(c.Task.ID, run)
@@ -210,13 +216,16 @@ func (ts *Tasks) launch(work dispatch.Work) {
 
 // afterStart passes on a cancel that came before the work could be canceled.
 func (ts *Tasks) afterStart(id string, err error) {
-	canceled := ts.Starting.Drop(perdure.TaskID(id))
+	stop := ts.Starting.take(perdure.TaskID(id))
 	if err != nil {
 		ts.core.Log.Warn("task left for the next start", "task", id, "error", err)
 		return
 	}
-	if canceled {
+	switch stop {
+	case stopWithGrace:
 		ts.core.Runner.Cancel(id, perdure.CauseCanceled)
+	case stopAtOnce:
+		ts.core.Runner.Force(id, perdure.CauseCanceled)
 	}
 }
 
@@ -229,25 +238,38 @@ func noExecutor(name string) tool.Result {
 // concurrent use.
 type StartingTasks struct {
 	mu       sync.Mutex
-	canceled map[perdure.TaskID]bool // guarded by mu
+	canceled map[perdure.TaskID]startingStop // guarded by mu
 }
+
+// startingStop is how a task that is being started has to stop.
+type startingStop int
+
+const (
+	notStopped startingStop = iota
+	stopWithGrace
+	stopAtOnce
+)
 
 // Add is called before the commit. Adding a task again clears its cancel.
 func (s *StartingTasks) Add(id perdure.TaskID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.canceled == nil {
-		s.canceled = map[perdure.TaskID]bool{}
+		s.canceled = map[perdure.TaskID]startingStop{}
 	}
-	s.canceled[id] = false
+	s.canceled[id] = notStopped
 }
 
 // cancel records a cancel that found no work.
-func (s *StartingTasks) cancel(id perdure.TaskID) {
+func (s *StartingTasks) cancel(task perdure.Task) {
+	stop := stopWithGrace
+	if task.ForceRequested() {
+		stop = stopAtOnce
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ok := s.canceled[id]; ok {
-		s.canceled[id] = true
+	if _, ok := s.canceled[task.ID]; ok {
+		s.canceled[task.ID] = stop
 	}
 }
 
@@ -260,10 +282,13 @@ func (s *StartingTasks) has(id perdure.TaskID) bool {
 }
 
 // Drop removes the task and reports whether a cancel came. Dropping an unknown task does nothing.
-func (s *StartingTasks) Drop(id perdure.TaskID) (canceled bool) {
+func (s *StartingTasks) Drop(id perdure.TaskID) (canceled bool) { return s.take(id) != notStopped }
+
+// take is Drop that also says how the task has to stop.
+func (s *StartingTasks) take(id perdure.TaskID) startingStop {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	canceled = s.canceled[id]
+	stop := s.canceled[id]
 	delete(s.canceled, id)
-	return canceled
+	return stop
 }

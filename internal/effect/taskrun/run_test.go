@@ -3,6 +3,7 @@ package taskrun
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect/effecttest"
@@ -16,13 +17,18 @@ import (
 func TestStartingTasks(t *testing.T) {
 	t.Parallel()
 	var s StartingTasks
-	s.cancel("nobody")
+	s.cancel(perdure.Task{ID: "nobody"})
 	s.Add("calm")
 	s.Add("canceled")
-	s.cancel("canceled")
+	s.cancel(perdure.Task{ID: "canceled"})
+	s.Add("forced")
+	s.cancel(perdure.Task{ID: "forced", ForceRequestedAt: time.Unix(1, 0)})
 
 	if s.Drop("nobody") || s.Drop("calm") || !s.Drop("canceled") || s.Drop("canceled") {
 		t.Error("a cancel was missed, reported twice, or reported for another task")
+	}
+	if got := s.take("forced"); got != stopAtOnce { // RC21
+		t.Errorf("a request for force is taken as %d", got)
 	}
 	s.Add("canceled")
 	if s.Drop("canceled") || len(s.canceled) != 0 {

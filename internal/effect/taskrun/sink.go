@@ -253,7 +253,7 @@ func (s *Sink) write(w pendingWrite) error {
 		s.mu.Lock()
 		s.cause = perdure.CauseCanceled
 		s.mu.Unlock()
-		s.tasks.records.CancelWork(s.task.ID, perdure.CauseCanceled)
+		s.tasks.records.StopWork(now)
 	}
 	return nil
 }

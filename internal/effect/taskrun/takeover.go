@@ -337,13 +337,9 @@ func (ts *Tasks) stopTask(ctx context.Context, c Claimed, how perdure.TakeOver) 
 		end.Cause = perdure.CauseDeadline
 	}
 	target, _ := ts.toolset.Find(task.Tool)
-	if survivor, ok := target.(tool.Adoptable); ok {
-		if err := ts.core.Guarded("stop", func() error {
-			return survivor.Stop(ctx, core.ToolCall(row, time.Time{}))
-		}); err != nil {
-			ts.core.Log.Error("process of a dead attempt not stopped", "task", task.ID, "error", tool.Chain(err))
-			end.DidNotStop = true
-		}
+	if err := ts.environment.StopRemains(ctx, target, core.ToolCall(row, time.Time{}), task.ForceRequested()); err != nil {
+		ts.core.Log.Error("process of a dead attempt not stopped", "task", task.ID, "error", tool.Chain(err))
+		end.DidNotStop = true
 	}
 	end.ReturnedAt = time.Now()
 	v := ts.Judge(c, core.CauseResult(end.Cause, row), end)

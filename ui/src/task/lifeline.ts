@@ -46,6 +46,7 @@ export function lifeline(task: Task, events: readonly Event[], now: number): (St
     line.push({ key: "ran", word: "Ran", about: `for ${duration(between(task.started_at, task.finished_at))}`, tone: "past" });
   }
   if (task.cancel_requested_at) line.push({ key: "cancel", word: "Cancel requested", at: task.cancel_requested_at, about: task.cancel_by ? `by ${task.cancel_by}` : undefined, tone: ended(task.state) ? "past" : "now" });
+  if (task.force_requested_at) line.push({ key: "force", word: "Force requested", at: task.force_requested_at, tone: ended(task.state) ? "past" : "now" });
   line.push(settled(task));
   line.push(delivered(task, events));
   return line;

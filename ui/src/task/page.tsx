@@ -13,7 +13,7 @@ import type { Event, Task } from "../event/types";
 import { Ribbon } from "../recovery/ribbon";
 import { classWords } from "../session/look";
 import { age, clock, oneLine, safe } from "../text/text";
-import { Actions, CancelState } from "./actions";
+import { Actions } from "./actions";
 import { Answer } from "./answer";
 import { heartbeat } from "./heartbeat";
 import { lifeOf, lifeWords } from "./life";
@@ -25,6 +25,7 @@ import { AttemptsPart, ChildrenPart, EventsPart, ResultPart } from "./parts";
 import { fraction, progressWords } from "./rate";
 import { Resolve } from "./resolve";
 import { useOverview } from "./rows";
+import { CancelState } from "./stop";
 import "../session/new.css";
 import "./task.css";
 
@@ -66,7 +67,7 @@ function useEvents(task: Task) {
     getNextPageParam: (last) => (last.read_to < last.last_seq ? last.read_to : undefined),
   });
   const { refetch } = read;
-  const version = `${task.state} ${task.attempt} ${task.cancel_requested_at ?? ""} ${task.delivered}`;
+  const version = `${task.state} ${task.attempt} ${task.cancel_requested_at ?? ""} ${task.force_requested_at ?? ""} ${task.delivered}`;
   useEffect(() => {
     void refetch();
   }, [version, refetch]);

@@ -26,6 +26,19 @@ export async function runAll(tasks: readonly Task[], act: (t: Task) => Promise<u
 
 export type Verb = "cancel" | "retry" | "resolve";
 
+// forceable reports whether a canceled task still has a grace period that force would end.
+export function forceable(t: Task): boolean {
+  return (t.state === "queued" || t.state === "running" || t.state === "awaiting_input") && !!t.cancel_requested_at && !t.force_requested_at;
+}
+
+// graceLeft returns the whole seconds that a canceled task still has to stop by itself; 0: none, or it
+// is not known.
+export function graceLeft(t: Task, graceMs: number | undefined, now: number): number {
+  if (!t.cancel_requested_at || !graceMs) return 0;
+  const left = Date.parse(t.cancel_requested_at) + graceMs - now;
+  return Math.ceil(Math.min(Math.max(left, 0), graceMs) / 1000);
+}
+
 // able reports whether an action applies to a task, as it is now.
 export function able(verb: Verb, t: Task): boolean {
   switch (verb) {
