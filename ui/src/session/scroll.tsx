@@ -81,7 +81,7 @@ export function Scroll({ reading }: { reading: Reading }) {
         <ol style={{ height: total, position: "relative" }}>
           {virtual.getVirtualItems().map((item) => (
             <li key={item.key} ref={virtual.measureElement} data-index={item.index} className="entry" style={{ transform: `translateY(${item.start}px)` }}>
-              <EntryView entry={entries[item.index]!} session={reading.id} />
+              <EntryView entry={entries[item.index]!} session={reading.id} texts={reading.texts} />
             </li>
           ))}
         </ol>
