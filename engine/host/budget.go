@@ -205,11 +205,11 @@ func (e hostBudgets) Entries(ctx context.Context, id perdure.BudgetID, limit int
 }
 
 func (e hostBudgets) Check(ctx context.Context, id perdure.SessionID) (report budget.Report, err error) {
-	err = e.view(ctx, func(r store.Reader) error {
-		s, err := e.effects.Fold(r, id)
-		if err != nil {
-			return err
-		}
+	s, err := e.effects.FoldInPages(ctx, id)
+	if err != nil {
+		return report, fmt.Errorf("check the budgets of %s: %w", id, err)
+	}
+	err = e.view(ctx, func(r store.Reader) (err error) {
 		report, err = e.meter.Report(r, meter.OwnerOf(s), func(b perdure.BudgetID) bool { return s.Waives(b, r.Now()) })
 		return err
 	})

@@ -58,13 +58,17 @@ type follower struct {
 	dropped   int               // frames missed before the next one
 }
 
-// begin looks for a streaming response. A journal that cannot be folded is followed without one.
+// begin looks for a streaming response. A journal that cannot be folded is followed without one. A
+// session without a turn has none, so its journal, which may be long, is not folded.
 func (f *follower) begin(r store.Reader) error {
 	row, err := r.Sessions().Get(f.id)
 	if err != nil {
 		return err
 	}
 	f.startSeq = row.LastSeq
+	if !mayBeHeld(row.Status) {
+		return nil
+	}
 	if s, err := f.e.effects.Fold(r, f.id); err == nil && s.Turn != nil && s.Turn.OutputOpen {
 		f.open = s.Turn.Message
 	}

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/perdure/perdure"
@@ -20,13 +21,7 @@ func Fold(r store.Reader, id perdure.SessionID) (*perdure.Session, error) {
 
 // FoldFromSnapshot is Fold, and also returns the sequence number of the snapshot it started from.
 func FoldFromSnapshot(r store.Reader, id perdure.SessionID) (s *perdure.Session, saved int64, err error) {
-	s = perdure.NewSession(id)
-	if snap, err := r.Sessions().Snapshot(id); err == nil {
-		if cached, err := perdure.DecodeSnapshot(snap.Version, snap.Body); err == nil && cached.Seq == snap.Seq &&
-			cached.ID == id {
-			s, saved = cached, snap.Seq
-		}
-	}
+	s, saved = startFold(r, id)
 	if err := FoldToEnd(r, s); err != nil {
 		return nil, 0, err
 	}
@@ -56,6 +51,42 @@ func (c *Core) Fold(r store.Reader, id perdure.SessionID) (*perdure.Session, err
 		return s, nil
 	}
 	return s, FoldToEnd(r, s)
+}
+
+// FoldInPages is Fold in several views, each of at most one page of the journal: a view occupies a
+// connection of the store, which has few, and does not end with ctx. The result is as of the last
+// view. The caller may change it.
+func (c *Core) FoldInPages(ctx context.Context, id perdure.SessionID) (*perdure.Session, error) {
+	var s *perdure.Session
+	if last, ok := c.Folds.Get(id); ok {
+		s = last.Session.Clone()
+	}
+	for {
+		n, err := store.Read(ctx, c.Store, func(r store.Reader) (int, error) {
+			row, err := r.Sessions().Get(id)
+			if err != nil {
+				return 0, err
+			}
+			if s == nil || s.Seq > row.LastSeq { // the cached session is newer than this view, or of another journal
+				s, _ = startFold(r, id)
+			}
+			return FoldPage(r, s)
+		})
+		if err != nil || n < FoldBatch {
+			return s, err
+		}
+	}
+}
+
+// startFold returns the session of the last snapshot and its sequence number, or an empty session.
+func startFold(r store.Reader, id perdure.SessionID) (s *perdure.Session, saved int64) {
+	if snap, err := r.Sessions().Snapshot(id); err == nil {
+		cached, err := perdure.DecodeSnapshot(snap.Version, snap.Body)
+		if err == nil && cached.Seq == snap.Seq && cached.ID == id {
+			return cached, snap.Seq
+		}
+	}
+	return perdure.NewSession(id), 0
 }
 
 // FoldToEnd applies what the journal has after s, page by page.

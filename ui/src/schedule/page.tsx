@@ -7,7 +7,7 @@ import { State } from "../app/icon";
 import { NotFound } from "../app/notfound";
 import { Failure } from "../app/pieces";
 import { standingLook, standingWords, subjectWords, type Standing } from "../cost/money";
-import { LongText } from "../session/card";
+import { LongText } from "../session/details";
 import { age, duration, oneLine, pretty, safe } from "../text/text";
 import { Actions } from "./actions";
 import { Fires, Last } from "./fires";

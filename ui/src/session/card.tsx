@@ -1,47 +1,42 @@
 import { Link } from "@tanstack/react-router";
-import { lazy, Suspense, useState } from "react";
+import { lazy, memo, Suspense, useCallback, useState } from "react";
 import { Button as AriaButton } from "react-aria-components";
 import { useNow } from "../app/hooks";
 import { Icon, State } from "../app/icon";
-import { Button } from "../app/pieces";
 import type { Progress } from "../event/types";
 import { Detach } from "../task/detach";
 import { lifeOf, lifeWords } from "../task/life";
-import { duration, oneLine, pretty, safe } from "../text/text";
-import { approvalLook } from "../approval/look";
-import { Images } from "./image";
+import { duration, lastLines, oneLine, pretty, safe } from "../text/text";
+import { Details } from "./details";
 import { callLook, classWords } from "./look";
-import type { CallEntry } from "./transcript";
+import { useText, type Texts } from "./texts";
+import type { CallEntry, CallState } from "./transcript";
 
 const ResolveCall = lazy(async () => ({ default: (await import("./resolve")).ResolveCall }));
-const shortChars = 2000; // of a long text, until more is asked for
 const liveLines = 6;
 const mostDots = 6;
 
 // CallCard shows one call: what it does, how far it is, and, opened, its exact arguments and result.
-export function CallCard({ call, session }: { call: CallEntry; session: string }) {
+export function CallCard({ call, session, texts }: { call: CallEntry; session: string; texts: Texts }) {
   const [open, setOpen] = useState(false);
+  const toggle = useCallback(() => setOpen((was) => !was), []);
   const running = call.state === "running" || call.state === "background";
   const child = call.task?.links?.child_session_id;
   return (
     <article className={`card ${call.state}`} data-state={call.state} aria-label={`Call of ${call.name}`}>
-      <AriaButton className="button row" aria-expanded={open} onPress={() => setOpen(!open)}>
-        <span className="what" dir="auto">
-          {call.title || call.name || "Call"} <span>{call.narration && call.narration !== call.title ? call.narration : oneLine(pretty(call.args), 120)}</span>
-        </span>
-        {call.class && (
-          <span className="pill class" title={classWords[call.class]}>
-            {call.class.replaceAll("_", " ")}
-          </span>
-        )}
-        <span className="row-of">
-          <Executions count={call.executions} />
-          <State look={callLook(call.state)} />
-        </span>
-      </AriaButton>
+      <Head
+        title={call.title || call.name || "Call"}
+        about={call.narration && call.narration !== call.title ? call.narration : oneLine(pretty(call.args), 120)}
+        effect={call.class}
+        executions={call.executions}
+        state={call.state}
+        open={open}
+        onToggle={toggle}
+      />
       {(running || call.state === "unknown" || child || open) && (
         <div className="body">
           {running && <Live call={call} />}
+          {running && <Output texts={texts} call={call.id} />}
           {call.state === "running" && !call.taskId && <Detach session={session} call={call.id} />}
           {call.state === "unknown" && <Unknown call={call} session={session} />}
           {child && (
@@ -60,9 +55,30 @@ export function CallCard({ call, session }: { call: CallEntry; session: string }
   );
 }
 
+type HeadProps = { title: string; about: string; effect: string; executions: number; state: CallState; open: boolean; onToggle: () => void };
+
+// Head is the line that is always there. It stays as it is while the call reports progress.
+const Head = memo(function Head({ title, about, effect, executions, state, open, onToggle }: HeadProps) {
+  return (
+    <AriaButton className="button row" aria-expanded={open} onPress={onToggle}>
+      <span className="what" dir="auto">
+        {title} <span>{about}</span>
+      </span>
+      {effect && (
+        <span className="pill class" title={classWords[effect]}>
+          {effect.replaceAll("_", " ")}
+        </span>
+      )}
+      <span className="row-of">
+        <Executions count={executions} />
+        <State look={callLook(state)} />
+      </span>
+    </AriaButton>
+  );
+});
+
 function Live({ call }: { call: CallEntry }) {
   const now = useNow();
-  const lines = safe(call.output).trimEnd().split("\n").slice(-liveLines).join("\n");
   return (
     <>
       <p className="soft small">
@@ -79,9 +95,14 @@ function Live({ call }: { call: CallEntry }) {
         )}
       </p>
       <Bar progress={call.progress} />
-      {lines && <pre className="code">{lines}</pre>}
     </>
   );
+}
+
+// Output shows the last lines that a running call wrote.
+function Output({ texts, call }: { texts: Texts; call: string }) {
+  const lines = lastLines(useText(texts, call), liveLines);
+  return lines ? <pre className="code">{safe(lines)}</pre> : null;
 }
 
 // Bar shows how far work has got, where it says so.
@@ -127,64 +148,6 @@ function Unknown({ call, session }: { call: CallEntry; session: string }) {
           </Suspense>
         )}
       </p>
-    </>
-  );
-}
-
-function Details({ call, session }: { call: CallEntry; session: string }) {
-  return (
-    <>
-      <h3>Arguments</h3>
-      <LongText text={pretty(call.args)} label="Arguments" />
-      {call.approval && call.approval.state !== "open" && (
-        <p className="row-of small">
-          <State look={approvalLook(call.approval.state)} />
-          <span>
-            {call.approval.decided_by && `by ${oneLine(call.approval.decided_by, 60)}`}
-            {call.approval.note && `: “${oneLine(call.approval.note, 300)}”`}
-          </span>
-          <Link to="/approvals" search={{ tab: "decided", id: call.approval.id }}>
-            The decision
-          </Link>
-        </p>
-      )}
-      {call.result && (
-        <>
-          <h3>
-            {call.result.error ? "Error" : "Result"} {call.result.untrusted && <span className="tone-warn">· from outside, not trusted</span>}
-          </h3>
-          {call.result.error && <LongText text={safe(call.result.error)} label="Error" />}
-          {call.result.result !== undefined && <LongText text={pretty(call.result.result)} label="Result" />}
-          <Images session={session} images={call.result.images ?? []} />
-        </>
-      )}
-      <p className="soft small">
-        {call.class && `${classWords[call.class] ?? call.class} · `}
-        {call.lane && `${call.lane} lane · `}
-        {call.executions > 1 && `started ${call.executions} times · `}
-        {call.durationMs > 0 && `${duration(call.durationMs)} · `}
-        <span className="mono">{call.id}</span>
-      </p>
-    </>
-  );
-}
-
-// LongText shows the beginning of a long text, and the rest on demand.
-export function LongText({ text, label }: { text: string; label: string }) {
-  const [all, setAll] = useState(false);
-  const long = text.length > shortChars && !all;
-  return (
-    <>
-      <pre className="code" dir="auto" tabIndex={0} aria-label={label}>
-        {long ? text.slice(0, shortChars) + "…" : text || "(empty)"}
-      </pre>
-      {long && (
-        <span>
-          <Button look="bare" onPress={() => setAll(true)}>
-            Show all {text.length.toLocaleString()} characters
-          </Button>
-        </span>
-      )}
     </>
   );
 }

@@ -5,17 +5,18 @@ import { CallCard } from "./card";
 import { Cost } from "./figures";
 import { Images } from "./image";
 import { Markdown } from "../text/markdown";
+import { useText, type Texts } from "./texts";
 import type { AnswerEntry, Entry, MessageEntry, NoteEntry } from "./transcript";
 
 // EntryView shows one entry. It is drawn again only when the entry was replaced.
-export const EntryView = memo(function EntryView({ entry, session, cost }: { entry: Entry; session: string; cost: CostLine | undefined }) {
+export const EntryView = memo(function EntryView({ entry, session, texts, cost }: { entry: Entry; session: string; texts: Texts; cost: CostLine | undefined }) {
   switch (entry.kind) {
     case "message":
       return <MessageView entry={entry} session={session} />;
     case "answer":
-      return <AnswerView entry={entry} />;
+      return <AnswerView entry={entry} texts={texts} />;
     case "call":
-      return <CallCard call={entry} session={session} />;
+      return <CallCard call={entry} session={session} texts={texts} />;
     case "note":
       return <NoteView entry={entry} cost={cost} />;
   }
@@ -37,7 +38,7 @@ function MessageView({ entry, session }: { entry: MessageEntry; session: string 
   );
 }
 
-function AnswerView({ entry }: { entry: AnswerEntry }) {
+function AnswerView({ entry, texts }: { entry: AnswerEntry; texts: Texts }) {
   if (entry.text === "" && entry.state !== "open") return null;
   return (
     <div className="bubble agent" data-state={entry.state}>
@@ -49,12 +50,18 @@ function AnswerView({ entry }: { entry: AnswerEntry }) {
         <Markdown text={entry.text} />
       ) : (
         <p className={`untrusted ${entry.state === "open" ? "caret" : ""}`} dir="auto">
-          {safe(entry.text)}
-          {entry.text === "" && <span className="soft">{entry.thinking > 0 ? `thinking, ${entry.thinking} characters` : "waiting for the model"}</span>}
+          {entry.state === "open" ? <OpenText entry={entry} texts={texts} /> : safe(entry.text)}
         </p>
       )}
     </div>
   );
+}
+
+// OpenText shows the answer that streams.
+function OpenText({ entry, texts }: { entry: AnswerEntry; texts: Texts }) {
+  const text = useText(texts, entry.id);
+  if (text !== "") return safe(text);
+  return <span className="soft">{entry.thinking > 0 ? `thinking, ${entry.thinking} characters` : "waiting for the model"}</span>;
 }
 
 // NoteView shows a note. The note of a turn that has ended has its cost.

@@ -9,7 +9,7 @@ import { age, bytes, clock, pretty } from "../text/text";
 import { visible } from "../text/exact";
 import { oneLine } from "../text/text";
 import type { Reading } from "./reader";
-import { LongText } from "./card";
+import { LongText } from "./details";
 import "./new.css";
 import "./inspector.css";
 

@@ -4,6 +4,7 @@ import { need } from "../../client";
 import { api, stream } from "../app/api";
 import { useFrame } from "../app/hooks";
 import type { Event, Frame, Session } from "../event/types";
+import type { Texts } from "./texts";
 import { Transcript, type Denial, type Entry, type Turn } from "./transcript";
 
 const pageSize = 200; // events of one request
@@ -27,6 +28,7 @@ export type Reading = {
   error: unknown;
   loading: boolean;
   entries: readonly Entry[];
+  texts: Texts; // of the entries that grow
   turn: Turn | undefined;
   context: number; // tokens of the last model call; 0: not known
   denials: readonly Denial[];
@@ -44,6 +46,7 @@ export function useTranscript(id: string): Reading {
   const [version, setVersion] = useState(0);
   const [generation, setGeneration] = useState(0); // rises when everything is read again
   const draw = useFrame(() => setVersion((n) => n + 1));
+  const drawTexts = useFrame(() => fold.texts.flush());
 
   const start = useQuery({
     queryKey: ["events", id, generation],
@@ -71,7 +74,9 @@ export function useTranscript(id: string): Reading {
       if (f.type === "snapshot" || f.type === "reset") return setGeneration((n) => n + 1);
       const e = f.data as Event;
       if (typeof e.seq !== "number" || !e.type) {
-        if (fresh.frame(f.type, f.data)) draw();
+        const changed = fresh.frame(f.type, f.data);
+        if (changed === "entry") draw();
+        if (changed === "text") drawTexts();
         return;
       }
       if (!fresh.add(e)) return;
@@ -80,7 +85,7 @@ export function useTranscript(id: string): Reading {
       draw();
     };
     return stream.follow({ name: id, after: () => fresh.lastSeq, onFrame });
-  }, [first, id, draw, refresh]);
+  }, [first, id, draw, drawTexts, refresh]);
 
   const readEarlier = useCallback(async () => {
     const have = events.current[0]?.seq ?? 1;
@@ -98,6 +103,7 @@ export function useTranscript(id: string): Reading {
       error: session.error ?? start.error,
       loading: !first,
       entries: fold.entries.slice(),
+      texts: fold.texts,
       turn: fold.turn,
       context: fold.context,
       denials: fold.denials,

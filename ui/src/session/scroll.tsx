@@ -113,7 +113,7 @@ export function Scroll({ reading, costs }: { reading: Reading; costs: ReadonlyMa
         <ol style={{ height: total, position: "relative" }}>
           {items.map((item) => (
             <li key={item.key} ref={virtual.measureElement} data-index={item.index} className="entry" style={{ transform: `translateY(${item.start}px)` }}>
-              <EntryView entry={entries[item.index]!} session={reading.id} cost={costOf(entries[item.index]!, costs)} />
+              <EntryView entry={entries[item.index]!} session={reading.id} texts={reading.texts} cost={costOf(entries[item.index]!, costs)} />
             </li>
           ))}
         </ol>

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Event } from "../event/types";
-import { type AnswerEntry, type CallEntry, Transcript } from "./transcript";
+import { type CallEntry, Transcript } from "./transcript";
 
 let seq = 0;
 const event = (type: string, data: unknown): Event =>
@@ -12,11 +12,11 @@ test("a delta continues, replaces and never adds a gap; offsets count bytes", ()
   t.add(event("output.message.started", { message_id: "m" }));
   t.frame("output.message.delta", { message_id: "m", offset: 0, delta: "grün" });
   t.frame("output.message.delta", { message_id: "m", offset: 5, delta: "!" });
-  expect((t.entries[0] as AnswerEntry).text).toBe("grün!");
+  expect(t.texts.get("m")).toBe("grün!");
   t.frame("output.message.delta", { message_id: "m", offset: 2, delta: "au" });
-  expect((t.entries[0] as AnswerEntry).text).toBe("grau");
+  expect(t.texts.get("m")).toBe("grau");
   expect(t.frame("output.message.delta", { message_id: "m", offset: 99, delta: "x" })).toBe(false);
-  expect((t.entries[0] as AnswerEntry).text).toBe("grau");
+  expect(t.texts.get("m")).toBe("grau");
 });
 
 test("a page that joins in the middle gets the text so far, and the complete text at the end", () => {
@@ -98,4 +98,50 @@ test("the context is that of the last model call of the turn; a denied request i
   expect(t.context).toBe(105);
   t.add(event("egress.denied", { host: "evil.example", rule: "blocked", why: "not on the list" }));
   expect(t.denials).toMatchObject([{ host: "evil.example", rule: "blocked" }]);
+});
+
+test("a text that grows changes no entry, and only its readers are called, once for many pieces", () => {
+  const t = fresh();
+  t.add(event("tool.started", { call_id: "c", name: "bash" }));
+  t.add(event("tool.started", { call_id: "other", name: "bash" }));
+  const before = [...t.entries];
+  const called: string[] = [];
+  const end = t.texts.follow("c", () => called.push("c"));
+  t.texts.follow("other", () => called.push("other"));
+  for (let i = 0; i < 200; i++) expect(t.frame("tool.output.delta", { call_id: "c", delta: `line ${i}\n` })).toBe("text");
+  expect(t.entries.every((e, i) => e === before[i])).toBe(true);
+  t.texts.flush();
+  t.texts.flush();
+  expect(called).toEqual(["c"]);
+  expect(t.texts.get("c")).toMatch(/line 198\nline 199\n$/);
+  for (let i = 0; i < 5000; i++) t.frame("tool.output.delta", { call_id: "c", delta: `line ${i}\n` });
+  expect(t.texts.get("c").length).toBeLessThanOrEqual(8000);
+  end();
+  t.texts.flush();
+  expect(called).toEqual(["c"]);
+  expect(t.frame("tool.output.delta", { call_id: "unknown", delta: "x" })).toBe(false);
+});
+
+test("the output of a call that became a task stays on its card", () => {
+  const t = fresh();
+  t.add(event("tool.started", { call_id: "c", name: "bash" }));
+  t.frame("tool.output.delta", { call_id: "c", delta: "before\n" });
+  t.add(event("tool.detached", { call_id: "c", task_id: "task_1" }));
+  expect(t.frame("tool.output.delta", { task_id: "task_1", delta: "after\n" })).toBe("text");
+  expect(t.texts.get("c")).toBe("before\nafter\n");
+  t.frame("task.live", { task_id: "task_1", state_detail: "half" });
+  expect(t.entries[0]).toMatchObject({ status: "half" });
+});
+
+test("an answer that begins again does not repeat what it had, and reading earlier events does not stop it", () => {
+  const t = fresh();
+  const started = event("output.message.started", { message_id: "m" });
+  t.add(started);
+  t.frame("output.message.delta", { message_id: "m", offset: 0, delta: "first try" });
+  t.refold([started]);
+  expect(t.frame("output.message.delta", { message_id: "m", offset: 9, delta: "!" })).toBe("text");
+  expect(t.texts.get("m")).toBe("first try!");
+  t.add(event("reason.recovered", { mode: "restart", message_id: "m" }));
+  t.frame("output.message.delta", { message_id: "m", offset: 0, delta: "second" });
+  expect(t.texts.get("m")).toBe("second");
 });

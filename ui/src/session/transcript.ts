@@ -1,5 +1,6 @@
 import type { Approval, Event, Message, Part, Picture, Planned, Progress, Result, Task, Usage } from "../event/types";
 import { oneLine, plural, safe } from "../text/text";
+import { Texts } from "./texts";
 
 // Entry is one row of a transcript. An entry that changes is replaced by a new object.
 export type Entry = MessageEntry | AnswerEntry | CallEntry | NoteEntry;
@@ -8,7 +9,7 @@ export type MessageEntry = { kind: "message"; id: string; text: string; images: 
 export type AnswerEntry = {
   kind: "answer";
   id: string;
-  text: string;
+  text: string; // while it is open, Texts has it
   state: "open" | "complete" | "interrupted";
   thinking: number;
   at: string;
@@ -30,7 +31,6 @@ export type CallEntry = {
   result?: Result;
   progress?: Progress;
   status: string;
-  output: string;
   approval?: Approval;
   taskId?: string;
   task?: Task;
@@ -44,7 +44,7 @@ export type Turn = { id: string; startedAt: string; step: number };
 // Denial is a request of a tool that was not let out.
 export type Denial = { seq: number; at: string; host: string; rule: string; why: string };
 
-const outputChars = 4000; // of live output, of which a card shows the end
+const outputChars = 4000; // of live output, of which a card shows the end; Texts has it
 
 type Delta = { message_id: string; offset: number; delta: string };
 type Data = Record<string, unknown>;
@@ -53,6 +53,7 @@ type Data = Record<string, unknown>;
 // seq; live frames may be missing.
 export class Transcript {
   entries: Entry[] = [];
+  readonly texts = new Texts();
   turn: Turn | undefined;
   paused = false;
   context = 0; // tokens of the last model call: what the model saw, and what it wrote
@@ -63,6 +64,7 @@ export class Transcript {
   private failed = false; // the last model call
   private index = new Map<string, number>();
   private bytes = new Map<string, number>(); // UTF-8 length of the text of open answers
+  private callOf = new Map<string, string>(); // the entry of a task
 
   // add applies an event, unless it is known.
   add(e: Event): boolean {
@@ -82,33 +84,42 @@ export class Transcript {
     this.denials = [];
     this.turns = this.lastSeq = this.firstSeq = 0;
     events.forEach((e) => this.add(e));
-    open.forEach((x) => this.put({ ...(this.get(x.id) ?? x), ...x }));
+    open.forEach((x) => this.put(x));
   }
 
-  // frame applies a live frame, and reports whether anything changed.
-  frame(type: string, data: unknown): boolean {
+  // frame applies a live frame, and returns what changed: an entry, or only its text in texts.
+  frame(type: string, data: unknown): "entry" | "text" | false {
     const d = data as Data;
     switch (type) {
       case "output.message.delta":
         return this.delta(data as Delta);
       case "output.message.progress":
-        return this.change<AnswerEntry>(String(d.message_id), { thinking: Number(d.thinking_chars ?? 0) });
+        return this.change<AnswerEntry>(String(d.message_id), { thinking: Number(d.thinking_chars ?? 0) }) && "entry";
       case "tool.progress": {
         const total = d.total as number | undefined;
         const progress = d.current === undefined ? undefined : { current: d.current as number, total, unit: d.unit as string };
-        return this.change<CallEntry>(String(d.call_id), { status: String(d.message ?? ""), ...(progress && { progress }) });
+        return this.change<CallEntry>(this.entryOf(d), { status: String(d.message ?? ""), ...(progress && { progress }) }) && "entry";
       }
       case "task.live":
-        return this.change<CallEntry>(String(d.call_id), {
-          status: String(d.state_detail ?? ""),
-          ...(d.progress ? { progress: d.progress as Progress } : {}),
-        });
+        return (
+          this.change<CallEntry>(this.entryOf(d), {
+            status: String(d.state_detail ?? ""),
+            ...(d.progress ? { progress: d.progress as Progress } : {}),
+          }) && "entry"
+        );
       case "tool.output.delta": {
-        const call = this.get<CallEntry>(String(d.call_id));
-        return !!call && this.change<CallEntry>(call.id, { output: (call.output + String(d.delta ?? "")).slice(-outputChars) });
+        const id = this.entryOf(d);
+        if (!this.index.has(id)) return false;
+        this.texts.append(id, String(d.delta ?? ""), outputChars);
+        return "text";
       }
     }
     return false;
+  }
+
+  // entryOf returns the id of the entry that a frame of a call, or of its task, belongs to.
+  private entryOf(d: Data): string {
+    return d.call_id ? String(d.call_id) : (this.callOf.get(String(d.task_id)) ?? "");
   }
 
   private get<T extends Entry>(id: string): T | undefined {
@@ -142,25 +153,25 @@ export class Transcript {
     if (this.change<CallEntry>(id, change)) return;
     const made: CallEntry = {
       kind: "call", id, name: "", title: "", args: undefined, class: "", lane: "", state: "planned", narration: "", startedAt: "",
-      durationMs: 0, executions: 0, status: "", output: "", at: e.at,
+      durationMs: 0, executions: 0, status: "", at: e.at,
     };
     this.put({ ...made, ...change });
   }
 
   // delta applies a piece of the answer that streams. offset counts bytes of the text before it; what
   // comes after it is replaced.
-  private delta(d: Delta): boolean {
+  private delta(d: Delta): "entry" | "text" | false {
     const known = this.get<AnswerEntry>(d.message_id);
     if (known && known.state !== "open") return false;
-    let text = known?.text ?? "";
+    let text = this.texts.get(d.message_id);
     const length = this.bytes.get(d.message_id) ?? 0;
     if (d.offset > length) return false; // a piece before it was lost: the complete text will follow
     if (d.offset < length) text = new TextDecoder().decode(new TextEncoder().encode(text).subarray(0, d.offset));
     this.bytes.set(d.message_id, d.offset + new TextEncoder().encode(d.delta).length);
-    text += d.delta;
-    if (known) return this.change<AnswerEntry>(d.message_id, { text });
-    this.put({ kind: "answer", id: d.message_id, text, state: "open", thinking: 0, at: new Date().toISOString() });
-    return true;
+    this.texts.set(d.message_id, text + d.delta);
+    if (known) return "text";
+    this.put({ kind: "answer", id: d.message_id, text: "", state: "open", thinking: 0, at: new Date().toISOString() });
+    return "entry";
   }
 
   private apply(e: Event, d: Data) {
@@ -191,16 +202,20 @@ export class Transcript {
         this.denials = [...this.denials, { seq: e.seq, at: e.at, host: String(d.host ?? ""), rule: String(d.rule ?? ""), why: String(d.why ?? "") }];
         return this.note(e, `A request to ${oneLine(String(d.host ?? ""), 100)} was denied`, String(d.why ?? d.rule ?? ""), "bad");
       case "reason.recovered":
-        if (d.mode === "restart") this.bytes.delete(String(d.message_id));
+        if (d.mode === "restart") {
+          this.bytes.delete(String(d.message_id));
+          this.texts.set(String(d.message_id), "");
+        }
         return this.note(e, "Resumed after the answer broke off", d.mode === "continue" ? "The model continued from the text it had written." : "");
       case "output.message.started":
         if (this.get(String(d.message_id))) return;
-        this.bytes.set(String(d.message_id), 0);
+        if (!this.texts.has(String(d.message_id))) this.bytes.set(String(d.message_id), 0);
         return this.put({ kind: "answer", id: String(d.message_id), text: "", state: "open", thinking: 0, at: e.at });
       case "output.message.replaced": {
         const text = String(d.replacement ?? "");
         this.bytes.set(String(d.message_id), new TextEncoder().encode(text).length);
-        this.change<AnswerEntry>(String(d.message_id), { text });
+        if (this.get<AnswerEntry>(String(d.message_id))?.state === "open") this.texts.set(String(d.message_id), text);
+        else this.change<AnswerEntry>(String(d.message_id), { text });
         return;
       }
       case "output.message.completed":
@@ -245,6 +260,7 @@ export class Transcript {
     const parts = m.parts ?? [];
     const id = m.id || `answer ${e.seq}`;
     this.bytes.delete(id);
+    this.texts.take(id);
     const state = interrupted || m.interrupted ? "interrupted" : "complete";
     this.put({ kind: "answer", id, text: textOf(parts), state, thinking: 0, at: this.get(id)?.at ?? e.at });
     for (const p of parts) {
@@ -257,7 +273,7 @@ export class Transcript {
     this.turn = undefined;
     this.failed = false;
     for (const entry of this.entries) {
-      if (entry.kind === "answer" && entry.state === "open") this.put({ ...entry, state: "interrupted" });
+      if (entry.kind === "answer" && entry.state === "open") this.put({ ...entry, text: this.texts.take(entry.id), state: "interrupted" });
     }
     const id = `turn ${e.seq}`;
     const span = Math.max(0, ms);
@@ -297,6 +313,7 @@ export class Transcript {
         this.call(id, e, { name: String(d.name), executions: Number(d.executions ?? 1) });
         return this.note(e, `A worker took over ${String(d.name)} after a crash: ${String(d.how).replaceAll("_", " ")}`);
       case "tool.detached":
+        this.callOf.set(String(d.task_id), id);
         return this.call(id, e, { state: "background", taskId: String(d.task_id), lane: "background" });
       case "tool.call_requested":
         return this.call(id, e, { name: String(d.name), args: d.args, state: "waits" });
@@ -344,6 +361,7 @@ export class Transcript {
 
   private taskChanged(e: Event, task: Task) {
     const id = task.call_id || `task ${task.id}`;
+    this.callOf.set(task.id, id);
     const state: CallState =
       task.state === "succeeded" ? "success"
       : task.state === "failed" ? "error"

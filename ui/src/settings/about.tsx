@@ -5,7 +5,7 @@ import { api, root } from "../app/api";
 import type { Look } from "../app/icon";
 import { Button } from "../app/pieces";
 import { useMay } from "../principal/principal";
-import { LongText } from "../session/card";
+import { LongText } from "../session/details";
 import { oneLine, safe } from "../text/text";
 import { Cli } from "./dialog";
 import { Facts, Head, Lines, Loaded } from "./pieces";

@@ -5,7 +5,7 @@ import { api, queries } from "../app/api";
 import { useNow } from "../app/hooks";
 import type { Look } from "../app/icon";
 import { Button } from "../app/pieces";
-import { LongText } from "../session/card";
+import { LongText } from "../session/details";
 import { age, oneLine, plural, pretty, safe } from "../text/text";
 import { command } from "./command";
 import { Ask, Cli } from "./dialog";

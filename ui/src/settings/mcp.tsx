@@ -7,7 +7,7 @@ import { useNow } from "../app/hooks";
 import type { Look } from "../app/icon";
 import { Button, CopyLine, Failure } from "../app/pieces";
 import { useMay } from "../principal/principal";
-import { LongText } from "../session/card";
+import { LongText } from "../session/details";
 import { age, oneLine, plural, safe } from "../text/text";
 import { useAct } from "./act";
 import { command } from "./command";

@@ -5,7 +5,7 @@ import { api } from "../app/api";
 import type { Look } from "../app/icon";
 import { Button, Failure } from "../app/pieces";
 import { useMay } from "../principal/principal";
-import { LongText } from "../session/card";
+import { LongText } from "../session/details";
 import { classWords } from "../session/look";
 import { oneLine, plural, pretty, safe } from "../text/text";
 import { useAct } from "./act";

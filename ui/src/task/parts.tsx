@@ -6,7 +6,7 @@ import { api } from "../app/api";
 import { State } from "../app/icon";
 import { Button, Failure } from "../app/pieces";
 import type { Event, Task } from "../event/types";
-import { LongText } from "../session/card";
+import { LongText } from "../session/details";
 import { age, clock, oneLine, pretty, safe } from "../text/text";
 import { attemptsOf } from "./lifeline";
 import { taskLook } from "./look";

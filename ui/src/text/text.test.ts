@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { modelName, age, duration, oneLine, pretty, safe } from "./text";
+import { modelName, age, duration, lastLines, oneLine, pretty, safe } from "./text";
 
 test("hostile characters are visible and change nothing", () => {
   expect(safe("\u001b[31mred\u0000")).toBe("␛[31mred␀");
@@ -29,4 +29,9 @@ test("a scripted model is shown by its file", () => {
   expect(modelName("scripted:scripts/dev/tour.yaml")).toBe("scripted:tour.yaml");
   expect(modelName("scripted:tour.yaml")).toBe("scripted:tour.yaml");
   expect(modelName("openai:org/model")).toBe("openai:org/model");
+});
+
+test("the last lines of a text", () => {
+  const old = (text: string, n: number) => text.trimEnd().split("\n").slice(-n).join("\n");
+  for (const text of ["", "\n", "a", "a\n", "a\nb\nc\n\n", "\na\nb", "\n\n\na", "a\n\n\nb"]) for (const n of [1, 2, 3, 6]) expect(lastLines(text, n)).toBe(old(text, n));
 });

@@ -21,6 +21,14 @@ export function oneLine(text: string, n: number): string {
   return line.length > n ? line.slice(0, n - 1) + "…" : line;
 }
 
+// lastLines returns the last n lines of a text, without white space at its end.
+export function lastLines(text: string, n: number): string {
+  const whole = text.trimEnd();
+  let from = whole.length;
+  for (let i = 0; i < n && from >= 0; i++) from = from === 0 ? -1 : whole.lastIndexOf("\n", from - 1);
+  return whole.slice(from + 1);
+}
+
 // pretty returns a JSON value for people; a text that is JSON counts as its value.
 export function pretty(value: unknown): string {
   if (typeof value === "string") return safe(value);

@@ -10,21 +10,27 @@ import { ended, Timeline, usedTypes, type Bar, type TurnMark } from "./fold";
 
 const pageSize = 200; // events of one request
 const pages = 5; // of one session, at first and with each wish for more
+const end = Number.MAX_SAFE_INTEGER; // a seq that no journal reaches
 const pagesOfAll = 1; // of each session on the page of all
 export const sessionsAtOnce = 20;
 
 export type Drawn = { bars: Bar[]; turns: TurnMark[]; now: number };
 
-// readBack reads the newest events before a seq that make bars, oldest first.
-async function readBack(id: string, before: number, most: number, signal: AbortSignal): Promise<{ events: Event[]; from: number }> {
+type Part = { events: Event[]; from: number; last: number };
+
+// readBack reads the newest events before a seq that make bars, oldest first. last is the last seq of the
+// journal when the first of them was read.
+async function readBack(id: string, before: number, most: number, signal: AbortSignal): Promise<Part> {
   const events: Event[] = [];
   let from = before;
+  let last = 0;
   for (let n = 0; n < most && from > 1; n++) {
     const page = await readPage(id, { before: String(from), types: usedTypes, limit: pageSize }, signal);
     events.push(...page.items);
     from = page.read_to;
+    last ||= page.last_seq;
   }
-  return { events: events.reverse(), from };
+  return { events: events.reverse(), from, last };
 }
 
 // draw folds events to bars. What is open lasts until now, which is never before the last event.
@@ -37,26 +43,26 @@ function draw(folds: Timeline[], live: boolean): Drawn {
 // useSessionTimeline reads the newest part of a session, and follows it.
 export function useSessionTimeline(id: string) {
   const session = useQuery({ queryKey: ["session", id], queryFn: ({ signal }) => need(api.GET("/v1/sessions/{id}", { signal, params: { path: { id } } })) as Promise<Session> });
-  const known = session.data?.last_seq;
-  const base = useRef<number>(undefined);
-  if (base.current === undefined && known !== undefined) base.current = known;
+  // The newest events are drawn as soon as they are there, the ones before follow.
   const read = useInfiniteQuery({
-    queryKey: ["timeline", id, base.current],
-    enabled: base.current !== undefined,
-    queryFn: ({ pageParam, signal }) => readBack(id, pageParam, pages, signal),
-    initialPageParam: (base.current ?? 0) + 1,
-    getNextPageParam: (page) => (page.from > 1 ? page.from : undefined),
+    queryKey: ["timeline", id],
+    queryFn: ({ pageParam, signal }) => readBack(id, pageParam.before, pageParam.most, signal),
+    initialPageParam: { before: end, most: 1 },
+    getNextPageParam: (page, all) => (page.from > 1 ? { before: page.from, most: all.length === 1 ? pages - 1 : pages } : undefined),
     staleTime: Infinity,
     gcTime: 0,
   });
+  const { fetchNextPage } = read;
+  const more = read.data?.pages.length === 1 && read.hasNextPage;
+  useEffect(() => void (more && fetchNextPage()), [more, fetchNextPage]);
   const live = useRef<Event[]>([]);
   const latest = useRef(0);
   const [version, setVersion] = useState(0);
   const redraw = useFrame(() => setVersion((n) => n + 1));
-  const started = read.data !== undefined;
+  const base = read.data?.pages[0]?.last;
   useEffect(() => {
-    if (!started) return;
-    latest.current = Math.max(latest.current, base.current ?? 0);
+    if (base === undefined) return;
+    latest.current = Math.max(latest.current, base);
     const onFrame = (f: Frame) => {
       const e = f.data as Event;
       if (typeof e?.seq !== "number" || !e.type || e.seq <= latest.current) return;
@@ -65,15 +71,18 @@ export function useSessionTimeline(id: string) {
       redraw();
     };
     return stream.follow({ name: id, after: () => latest.current, onFrame });
-  }, [id, started, redraw]);
+  }, [id, base, redraw]);
+  const fold = useMemo(() => {
+    const fresh = new Timeline(id);
+    for (const page of [...(read.data?.pages ?? [])].reverse()) page.events.forEach((e) => fresh.add(e));
+    return fresh;
+  }, [id, read.data]);
   const drawn = useMemo(() => {
-    const fold = new Timeline(id);
-    for (const page of [...(read.data?.pages ?? [])].reverse()) page.events.forEach((e) => fold.add(e));
-    live.current.forEach((e) => fold.add(e));
+    live.current.forEach((e) => fold.add(e)); // which leaves out what it has
     return draw([fold], session.data?.state === "active" || (session.data?.open_tasks ?? 0) > 0 || live.current.length > 0);
     // version stands for what the stream added
     // eslint-disable-next-line react-hooks/exhaustive-deps
-  }, [id, read.data, version, session.data]);
+  }, [fold, version, session.data]);
   return { session, read, drawn };
 }
 
@@ -94,7 +103,7 @@ export function useAllTimelines() {
       queryFn: ({ signal }: { signal: AbortSignal }) => readBack(s.id, s.last_seq + 1, pagesOfAll, signal),
       staleTime: Infinity,
       gcTime: 60_000,
-      placeholderData: (before: { events: Event[]; from: number } | undefined) => before,
+      placeholderData: (before: Part | undefined) => before,
     })),
     combine: (all) => ({ data: all.map((r) => r.data), pending: all.some((r) => r.isPending), error: all.find((r) => r.error)?.error }),
   });

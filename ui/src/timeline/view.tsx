@@ -24,8 +24,9 @@ export function View({ drawn, search, titles }: { drawn: Drawn; search: Timeline
   const last = useMemo(() => bars.reduce((t, b) => Math.max(t, endOf(b)), -Infinity), [bars]);
   const from = search.from ?? first;
   const to = search.to ?? Math.max(first + 1, last);
-  const scale = useMemo(() => newScale(bars, from, to), [bars, from, to]);
   const whole = useMemo(() => newScale(bars, first, Math.max(first + 1, last)), [bars, first, last]);
+  const part = search.from !== undefined || search.to !== undefined;
+  const scale = useMemo(() => (part ? newScale(bars, from, to) : whole), [part, bars, from, to, whole]);
   const rows = useMemo(() => rowsOf(bars, from, to, search.group, titles), [bars, from, to, search.group, titles]);
   const count = rows.reduce((n, r) => n + (r.bar ? 1 : 0), 0);
   const go = (change: TimelineSearch) => void navigate({ to: ".", search: clean({ ...search, ...change }), replace: true } as NavigateOptions);
