@@ -45,6 +45,9 @@ type RunCall struct {
 	Turn TurnID
 	Call TurnCall
 	Stop bool // the turn ends: cancel the call, or settle it as interrupted; nothing is run again
+	// Detach: a caller wants the call to continue as a task. The answer is tool.detached or
+	// tool.detach_refused, unless the call ends before it
+	Detach bool
 }
 
 // ReplanCall plans a call again after a person replaced its arguments. The answer is
