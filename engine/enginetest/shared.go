@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
@@ -31,6 +32,7 @@ func RunShared(t *testing.T, in func(*testing.T, func(*testing.T)), open SharedH
 		"a_call_is_detached_through_any_engine":                   detachElsewhere,
 		"a_refused_detach_is_answered_through_any_engine":         detachRefusedElsewhere,
 		"a_detach_survives_the_death_of_the_engine_with_the_call": detachAfterDeath,
+		"the_progress_of_a_bulk_is_known_to_any_engine":           bulkElsewhere,
 		"a_detach_of_a_call_that_becomes_unknown_does_nothing":    detachOfUnknown,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -163,5 +165,49 @@ func detachOfUnknown(t *testing.T, open SharedHarness) {
 	}
 	if len(p.tasks()) != 0 || len(facts[perdure.ToolDetachRefused](p.scene)) != 0 {
 		t.Errorf("journal:\n%s", p.journalText())
+	}
+}
+
+// bulkElsewhere pins H15: the progress of a bulk, and its id, are those of the store.
+func bulkElsewhere(t *testing.T, open SharedHarness) {
+	p := beginPair(t, open, Setup{Script: detachingScript(ask("hold", "{text: a}"))})
+	key := p.started("hold")
+	task, err := p.eng.Calls().Detach(p.ctx, key, "user")
+	if err != nil {
+		t.Fatalf("Detach: %v; journal:\n%s", err, p.journalText())
+	}
+	order := engine.BulkCancel{Filter: engine.TaskFilter{Session: p.id}, By: "user", Why: "enough"}
+
+	begun, err := p.eng.Tasks().CancelWhere(p.ctx, order)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.ended(task.ID)
+	order.ID = begun.ID
+	again, err := p.other.Tasks().CancelWhere(p.ctx, order)
+	if err != nil || again.ID != begun.ID || again.Matched != 1 || !again.BeganAt.Equal(begun.BeganAt) {
+		t.Errorf("the same request elsewhere: %+v, %v; want that of %+v", again, err, begun)
+	}
+	order.Filter.Tool = "note"
+	if _, err := p.other.Tasks().CancelWhere(p.ctx, order); !errors.Is(err, perdure.Conflict) {
+		t.Errorf("another request under the same id: %v, want Conflict", err)
+	}
+	if shown := p.bulkDone(p.other, begun.ID); shown.Matched != 1 || shown.Done != 1 || shown.Failed != 0 || shown.EndedAt.IsZero() {
+		t.Errorf("got %+v", shown)
+	}
+}
+
+// bulkDone asks an engine for a bulk until it is done.
+func (p *pair) bulkDone(eng engine.Engine, id perdure.BulkID) engine.Bulk {
+	p.t.Helper()
+	for tick := time.Tick(10 * time.Millisecond); ; {
+		b, err := eng.Tasks().Bulk(p.ctx, id)
+		if err != nil || b.State == engine.BulkDone {
+			if err != nil {
+				p.t.Fatalf("Bulk: %v", err)
+			}
+			return b
+		}
+		<-tick
 	}
 }
