@@ -94,7 +94,7 @@ func (e hostTasks) CancelWhere(ctx context.Context, o engine.BulkCancel) (engine
 	case known && made.Worker == e.worker: // it does not run if only the answer of its commit was lost
 		e.resumeBulk(ctx, made)
 	case !known && !e.startBulk(made): // without Run, nothing would wait for a goroutine
-		e.cancelMany(ctx, made)
+		e.carryOut(ctx, made)
 		return e.Tasks().Bulk(ctx, made.ID)
 	}
 	return statusOf(made)
@@ -229,16 +229,18 @@ type bulkKey struct {
 
 func bulkOf(b store.Bulk) bulkKey { return bulkKey{b.Org, b.ID} }
 
-// startBulk carries out a bulk in a goroutine, unless this process does so already. false: the
-// engine does not run.
+// startBulk carries out a bulk in a goroutine. false: the engine does not run.
 func (e hostTasks) startBulk(b store.Bulk) bool {
-	return e.scheduler.Go(func(ctx context.Context) {
-		if _, runs := e.bulks.LoadOrStore(bulkOf(b), true); runs {
-			return
-		}
-		defer e.bulks.Delete(bulkOf(b))
-		e.cancelMany(ctx, b)
-	})
+	return e.scheduler.Go(func(ctx context.Context) { e.carryOut(ctx, b) })
+}
+
+// carryOut carries out a bulk, unless this process does so already.
+func (e hostTasks) carryOut(ctx context.Context, b store.Bulk) {
+	if _, runs := e.bulks.LoadOrStore(bulkOf(b), true); runs {
+		return
+	}
+	defer e.bulks.Delete(bulkOf(b))
+	e.cancelMany(ctx, b)
 }
 
 // bulkProgress counts what a bulk has done.
