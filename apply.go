@@ -133,7 +133,13 @@ func (s *Session) applyTurn(e Event) error {
 	if _, intent := e.Fact.(InterruptRequested); t == nil && intent {
 		return nil // the turn ended before the interrupt was committed
 	}
-	switch e.Fact.(type) {
+	switch f := e.Fact.(type) {
+	case ToolDetachRequested:
+		t.requestDetach(f.CallID, e.Seq)
+		return nil
+	case ToolDetachRefused:
+		t.requestDetach(f.CallID, 0)
+		return nil
 	case TaskCancelRequested, TaskCancelReceipt, TaskReattached, TaskResolved, TaskMessageReceived, OutputReplaced, ToolTakenOver,
 		ToolDetached, ToolEvent, AuditRecorded, ResourceUpdated, LeaseExpired, LeaseCleanupFailed, FileWritten, RequestDenied,
 		ScheduleCreated, ScheduleFired, ScheduleSkipped, ScheduleCanceled:
@@ -340,6 +346,18 @@ func (t *Turn) startCall(f ToolStarted, e Event) error {
 	}
 	c.Phase, c.StartedAt = CallExecuting, e.At
 	return nil
+}
+
+// requestDetach records the pending intent to detach a running call; 0: it was answered. The turn
+// may be nil, or the call may have ended, because nothing fences an intent. Of several intents the
+// first one stays.
+func (t *Turn) requestDetach(id CallID, intent int64) {
+	if t == nil || !t.IsRunning(id) {
+		return
+	}
+	if c := t.call(id); intent == 0 || c.DetachIntent == 0 {
+		c.DetachIntent = intent
+	}
 }
 
 // requestCall records that the client must answer a call, or must set up the connection it needs.

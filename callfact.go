@@ -85,6 +85,18 @@ type ToolDetached struct {
 	TimeoutSeconds float64 `json:"timeout_seconds,omitempty"` // the soft budget that it used up
 }
 
+// ToolDetachRequested is the intent of a caller that a running foreground call continues as a task.
+// The driver carries it out. For a call that does not run in the foreground it does nothing.
+type ToolDetachRequested struct {
+	CallID CallID `json:"call_id"`
+}
+
+// ToolDetachRefused answers an intent to detach a call that stays in the foreground.
+type ToolDetachRefused struct {
+	CallID CallID `json:"call_id"`
+	Reason string `json:"reason"` // for people
+}
+
 // ToolCallRequested asks the client to execute a call, or to set up the connection that it needs.
 type ToolCallRequested struct {
 	CallID     CallID          `json:"call_id"`

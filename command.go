@@ -42,11 +42,13 @@ type CallModel struct {
 
 // RunCall runs a claimed call, or takes it over from a dead worker. The answer is tool.completed.
 type RunCall struct {
-	Turn TurnID
-	Call TurnCall
-	Stop bool // the turn ends: cancel the call, or settle it as interrupted; nothing is run again
-
+	Turn  TurnID
+	Call  TurnCall
+	Stop  bool // the turn ends: cancel the call, or settle it as interrupted; nothing is run again
 	Force bool // with Stop: without a grace period
+	// Detach: a caller wants the call to continue as a task. The answer is tool.detached or
+	// tool.detach_refused, unless the call ends before it
+	Detach bool
 }
 
 // ReplanCall plans a call again after a person replaced its arguments. The answer is

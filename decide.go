@@ -234,7 +234,7 @@ func (s *Session) decideActing(m Moment) []Command {
 		done = done && c.Phase == CallDone
 		switch c.Phase {
 		case CallExecuting:
-			commands = append(commands, RunCall{Turn: t.ID, Call: c})
+			commands = append(commands, RunCall{Turn: t.ID, Call: c, Detach: c.DetachIntent > 0})
 		case CallReplanning:
 			commands = append(commands, ReplanCall{Turn: t.ID, Call: c})
 		default:

@@ -244,6 +244,10 @@ func decodeLater(t EventType, data json.RawMessage) (Fact, error) {
 		return decodeAs[SessionForked](data)
 	case "session.waiting":
 		return decodeAs[SessionAwaits](data)
+	case "tool.detach_requested":
+		return decodeAs[ToolDetachRequested](data)
+	case "tool.detach_refused":
+		return decodeAs[ToolDetachRefused](data)
 	case "tool.detached":
 		return decodeAs[ToolDetached](data)
 	case "tool.call_requested":

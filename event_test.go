@@ -33,7 +33,7 @@ func facts() []perdure.Fact {
 		perdure.ToolUnknown{}, perdure.ToolResolved{}, perdure.TranscriptRepaired{},
 		perdure.TaskCreated{}, perdure.TaskUpdated{}, perdure.TaskReattached{}, perdure.TaskResolved{},
 		perdure.TaskCancelRequested{}, perdure.TaskCancelReceipt{}, perdure.TaskDelivered{}, perdure.TaskPruned{}, perdure.DeliveryHeld{},
-		perdure.SessionAwaits{}, perdure.ToolDetached{}, perdure.ToolCallRequested{}, perdure.CallReplanned{},
+		perdure.SessionAwaits{}, perdure.ToolDetachRequested{}, perdure.ToolDetachRefused{}, perdure.ToolDetached{}, perdure.ToolCallRequested{}, perdure.CallReplanned{},
 		perdure.ApprovalRequested{}, perdure.ApprovalResolved{}, perdure.TaskMessageSent{}, perdure.TaskMessageReceived{},
 		perdure.ContextCompacted{}, perdure.OutputReplaced{}, perdure.LoopDetected{}, perdure.SessionForked{},
 		perdure.AuditRecorded{}, perdure.ResourceUpdated{}, perdure.LeaseExpired{}, perdure.LeaseCleanupFailed{}, perdure.FileWritten{}, perdure.RequestDenied{},

@@ -128,6 +128,12 @@ func (ToolTakenOver) EventType() EventType { return "tool.taken_over" }
 // EventType is session.waiting.
 func (SessionAwaits) EventType() EventType { return "session.waiting" }
 
+// EventType is tool.detach_requested.
+func (ToolDetachRequested) EventType() EventType { return "tool.detach_requested" }
+
+// EventType is tool.detach_refused.
+func (ToolDetachRefused) EventType() EventType { return "tool.detach_refused" }
+
 // EventType is tool.detached.
 func (ToolDetached) EventType() EventType { return "tool.detached" }
 

@@ -54,7 +54,7 @@ func (p *play) moves() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
 		"model answers": p.modelAnswers, "model answers again": p.modelAnswers,
 		"call ends": p.callEnds, "call ends again": p.callEnds,
-		"message": p.message, "interrupt": p.interrupt, "resolve call": p.resolveCall, "rename": p.rename,
+		"message": p.message, "interrupt": p.interrupt, "detach": p.detach, "resolve call": p.resolveCall, "rename": p.rename,
 		"task begins": p.taskBegins, "task moves": p.taskMoves, "task moves on": p.taskMoves,
 		"driver wakes": func(*rapid.T) { p.wake() },
 		"pause":        p.pause, "go on": p.goOn,
@@ -86,6 +86,21 @@ func (p *play) message(t *rapid.T) {
 
 func (p *play) interrupt(t *rapid.T) {
 	p.intend(perdure.InterruptRequested{By: "user", Reason: "enough"})
+	p.perhapsWake(t)
+}
+
+// detach requests to detach a call, or refuses it. The call may have ended by now.
+func (p *play) detach(t *rapid.T) {
+	runs := p.runs()
+	if len(runs) == 0 {
+		t.Skip("no call is running")
+	}
+	id := rapid.SampledFrom(runs).Draw(t, "run").Call.ID
+	if rapid.Bool().Draw(t, "refused") {
+		p.intend(perdure.ToolDetachRefused{CallID: id, Reason: "no slot"})
+	} else {
+		p.intend(perdure.ToolDetachRequested{CallID: id})
+	}
 	p.perhapsWake(t)
 }
 

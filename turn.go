@@ -83,6 +83,8 @@ type TurnCall struct {
 	Connection          string       `json:"connection_required,omitempty"`
 	ApprovedPermissions []Permission `json:"granted,omitempty"`   // approved together with replaced arguments
 	StartedAt           time.Time    `json:"started_at,omitzero"` // of execution, or of the wait for the client
+	// DetachIntent is the seq of the pending intent to detach it; 0: none
+	DetachIntent int64 `json:"detach_intent,omitempty"`
 }
 
 // call returns the call of the step with this id, or nil.
@@ -122,6 +124,12 @@ func (t *Turn) IsRunning(id CallID) bool { return t.InPhase(id, CallExecuting) }
 func (t *Turn) ReadBefore(id CallID, task Task) bool {
 	c := t.call(id)
 	return c != nil && !task.ResolvedAt.IsZero() && !task.ResolvedAt.Before(c.StartedAt)
+}
+
+// DetachRequested reports whether an intent to detach the call waits to be carried out.
+func (t *Turn) DetachRequested(id CallID) bool {
+	c := t.call(id)
+	return c != nil && c.Phase == CallExecuting && c.DetachIntent > 0
 }
 
 // ready reports whether the call can be claimed as soon as the concurrency limits allow it.

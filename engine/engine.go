@@ -178,8 +178,10 @@ type Calls interface {
 	// again is accepted. NotFound: no such call. Conflict: the call does not wait for the client,
 	// or has a different result.
 	Answer(ctx context.Context, key perdure.CallKey, by string, result perdure.ToolResult) error
-	// Detach lets a running foreground call continue as a task. NotFound: no such call runs in
-	// the foreground. Conflict: no slot is free.
+	// Detach lets a running foreground call continue as a task (LN20). The request is durable
+	// before it is carried out, by the process that runs the call. Detach waits for that; if ctx
+	// ends first, the request stays. NotFound: no such call runs in the foreground, or it ended
+	// first. Conflict: it stays in the foreground, for instance because no slot is free.
 	Detach(ctx context.Context, key perdure.CallKey, by string) (perdure.Task, error)
 	// List lists the calls of a session in the order of their claims.
 	List(ctx context.Context, id perdure.SessionID) ([]perdure.Call, error)

@@ -207,9 +207,8 @@ type BulkState string
 
 // The states of a bulk.
 const (
-	BulkRunning BulkState = "running"
+	BulkRunning BulkState = "running" // also while no process carries it out: the next one continues
 	BulkDone    BulkState = "done"    // every task has been requested to end, or the request failed
-	BulkStopped BulkState = "stopped" // the process ended first
 )
 
 // Bulk is one operation on many objects.

@@ -23,6 +23,8 @@ type Reader interface {
 	Workers() WorkerReader
 	// Requests reads requests by idempotency key.
 	Requests() RequestReader
+	// Bulks reads operations on many objects.
+	Bulks() BulkReader
 	// Approvals reads approvals.
 	Approvals() ApprovalReader
 	// Spawns reads the handles of subagents.
@@ -74,6 +76,8 @@ type Tx interface {
 	Workers() Workers
 	// Requests reads and writes requests by idempotency key.
 	Requests() Requests
+	// Bulks reads and writes operations on many objects.
+	Bulks() Bulks
 	// Approvals reads and writes approvals.
 	Approvals() Approvals
 	// Spawns reads and writes the handles of subagents.
@@ -189,6 +193,11 @@ type (
 	Requests interface {
 		RequestReader
 		RequestWriter
+	}
+	// Bulks reads and writes the part of a transaction for operations on many objects.
+	Bulks interface {
+		BulkReader
+		BulkWriter
 	}
 	// Approvals reads and writes the part of a transaction for approvals.
 	Approvals interface {

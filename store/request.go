@@ -49,3 +49,44 @@ type RequestWriter interface {
 	// microseconds. A request that started at that time stays.
 	Prune(before time.Time, limit int) (int, error)
 }
+
+// Bulk is an operation on many objects, with its progress. Org and ID identify it. Request, Plan
+// and Progress are bytes that the store does not read; nil and empty are the same, and read back as
+// nil.
+type Bulk struct {
+	Org      string
+	ID       perdure.BulkID
+	Worker   perdure.WorkerID // carries it out; the last one, once it has ended
+	BeganAt  time.Time        // by the store's clock
+	EndedAt  time.Time        // by the store's clock; zero: it has not ended
+	Request  []byte           // to recognise the same request again
+	Plan     []byte           // what is to be done; dropped when it ends
+	Progress []byte
+}
+
+// BulkReader reads bulks.
+type BulkReader interface {
+	// List returns the bulks with an id, at most one of each org, in the order of the orgs. Their
+	// Plan is nil.
+	List(id perdure.BulkID) ([]Bulk, error)
+	// Running returns the bulks that have not ended, with their Plan, the oldest first.
+	Running() ([]Bulk, error)
+}
+
+// BulkWriter writes bulks.
+type BulkWriter interface {
+	// Create adds a bulk, running or, if ended, ended now. The store sets BeganAt and EndedAt.
+	// Conflict: the org has a bulk with this id.
+	Create(b Bulk, ended bool) error
+	// Save records the progress of a bulk that b.Worker carries out. ended ends it: the store sets
+	// EndedAt and drops the Plan. Lost: another worker carries it out, or it has ended. NotFound:
+	// there is no such bulk.
+	Save(b Bulk, ended bool) error
+	// Take makes next the worker of a bulk that b.Worker carried out. Lost and NotFound are as for
+	// Save.
+	Take(b Bulk, next perdure.WorkerID) error
+	// Prune removes up to limit bulks that ended before a time, the oldest first, and returns how
+	// many it removed; limit 0 means all. The time is truncated to microseconds. A bulk that has
+	// not ended stays.
+	Prune(before time.Time, limit int) (int, error)
+}

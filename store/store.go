@@ -1,6 +1,6 @@
 // Package store is the port of durable storage: journals, sessions, the effect ledger, tasks, the
 // outbox, files, task logs, workers, approvals, spawn handles, budgets, webhooks, tokens, the audit
-// log and requests by idempotency key. They are committed together or not at all.
+// log, bulks and requests by idempotency key. They are committed together or not at all.
 //
 // It may import the root, agent, budget and webhook. The one thing to know: everything that changes
 // goes through [Store.InTx], and nothing is acknowledged before InTx has returned nil. The laws of

@@ -32,7 +32,8 @@ type Driver struct {
 type runningCommand struct {
 	stop    context.CancelCauseFunc // of a model call; nil for a tool call, which the dispatcher stops
 	stopped bool
-	forced  bool // stopped without a grace period
+	forced  bool  // stopped without a grace period
+	detach  int64 // seq of the last intent to detach the call that was acted on
 }
 
 // NewDriver returns a driver of a session. It does nothing before Run.
@@ -221,7 +222,7 @@ func (d *Driver) start(models context.Context, command perdure.Command) error {
 		d.askModel(models, key, c)
 	case perdure.RunCall:
 		if known != nil {
-			d.stopCall(known, c)
+			d.controlCall(models, known, c)
 			return nil
 		}
 		return d.runCall(models, key, c)
@@ -286,15 +287,20 @@ func (d *Driver) stopModel(a *runningCommand, c perdure.CallModel) {
 	}
 }
 
-func (d *Driver) stopCall(a *runningCommand, c perdure.RunCall) {
-	work := perdure.CallKey{Session: d.id, Call: c.Call.ID}.String()
+// controlCall stops, forces or detaches a running call, each intent once.
+func (d *Driver) controlCall(ctx context.Context, a *runningCommand, c perdure.RunCall) {
+	key := perdure.CallKey{Session: d.id, Call: c.Call.ID}
 	if c.Stop && !a.stopped {
 		a.stopped = true
-		d.e.lanes.InterruptWork(work)
+		d.e.lanes.InterruptWork(key.String())
 	}
-	if c.Force && !a.forced && d.e.lanes.InterruptWork(work) {
+	if c.Force && !a.forced && d.e.lanes.InterruptWork(key.String()) {
 		a.forced = true
-		d.e.lanes.Force(work, perdure.CauseInterrupt)
+		d.e.lanes.Force(key.String(), perdure.CauseInterrupt)
+	}
+	if c.Detach && c.Call.DetachIntent > a.detach {
+		a.detach = c.Call.DetachIntent
+		d.e.work.Go(func() { d.e.effects.Calls().CarryOutDetach(ctx, key) })
 	}
 }
 
@@ -311,12 +317,17 @@ func (d *Driver) askModel(models context.Context, key string, c perdure.CallMode
 }
 
 func (d *Driver) runCall(ctx context.Context, key string, c perdure.RunCall) error {
-	d.running[key] = &runningCommand{}
+	a := &runningCommand{}
+	d.running[key] = a
 	if d.e.lanes.Running(perdure.CallKey{Session: d.id, Call: c.Call.ID}.String()) {
-		d.stopCall(d.running[key], c) // an earlier run of this driver started it, and it sends its outcome here
+		d.controlCall(ctx, a, c) // an earlier run of this driver started it, and it sends its outcome here
 		return nil
 	}
-	return d.e.effects.Calls().Start(ctx, d.drive.CallRequest(c, d.deliver))
+	err := d.e.effects.Calls().Start(ctx, d.drive.CallRequest(c, d.deliver))
+	if err == nil && c.Detach { // its intent is older than this execution
+		d.controlCall(ctx, a, c)
+	}
+	return err
 }
 
 func (d *Driver) deliver(outcome core.Outcome) { d.outcomes <- outcome }

@@ -84,7 +84,7 @@ type Host struct {
 	webhooks   *webhook.Sender
 	lanesEmpty chan struct{}  // closed when the lanes have become empty during shutdown
 	work       sync.WaitGroup // model calls and preparations of drivers
-	bulks      bulks
+	bulks      sync.Map       // bulkKey to true: the bulks that this process carries out
 	timekeeper *Timekeeper
 
 	connections *connection.Connections

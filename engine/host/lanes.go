@@ -32,9 +32,23 @@ func (e hostCalls) Answer(ctx context.Context, key perdure.CallKey, by string, r
 	return e.effects.Calls().Answer(ctx, key, by, result)
 }
 
-// Detach lets a running foreground call continue as a task.
-func (e hostCalls) Detach(ctx context.Context, key perdure.CallKey, _ string) (perdure.Task, error) {
-	return e.effects.Calls().Detach(ctx, key)
+// Detach lets a running foreground call continue as a task. It waits for the driver of the session,
+// but not longer than this engine runs.
+func (e hostCalls) Detach(ctx context.Context, key perdure.CallKey, by string) (perdure.Task, error) {
+	waiting, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	stopping := fmt.Errorf("%w: the engine is stopping", perdure.Unavailable)
+	runs := e.scheduler.Go(func(engine context.Context) {
+		select {
+		case <-engine.Done():
+			stop(stopping)
+		case <-waiting.Done():
+		}
+	})
+	if !runs && e.scheduler.Stopping() {
+		return perdure.Task{}, fmt.Errorf("detach call %s: %w", key, stopping)
+	}
+	return e.effects.Calls().Detach(waiting, key, by)
 }
 
 // CancelAll requests the end of every live background task of a session.

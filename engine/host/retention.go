@@ -6,6 +6,7 @@ import (
 
 	"github.com/perdure/perdure/internal/effect/cleanup"
 	"github.com/perdure/perdure/internal/sessionport"
+	"github.com/perdure/perdure/store"
 )
 
 // Retention removes what nobody needs any longer. It is safe for concurrent use.
@@ -60,6 +61,9 @@ func (rt Retention) CurrentKey() string {
 // prune removes old tasks in batches: first their rows, then their leftovers. Leftovers of an
 // earlier pass or process come first. busy says that another cleaner has claimed some.
 func (rt Retention) prune(ctx context.Context) (busy bool, err error) {
+	if err := rt.pruneBulks(ctx); err != nil {
+		return false, err
+	}
 	for {
 		claimed, err := rt.cleanLeftovers(ctx)
 		busy = busy || claimed
@@ -72,4 +76,15 @@ func (rt Retention) prune(ctx context.Context) (busy bool, err error) {
 		}
 		rt.e.cfg.Log.Info("old tasks pruned", "tasks", gone)
 	}
+}
+
+// pruneBulks removes the bulks that ended before the retention period.
+func (rt Retention) pruneBulks(ctx context.Context) error {
+	if rt.e.cfg.Timing.Retention < 0 {
+		return nil
+	}
+	return rt.e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		_, err := tx.Bulks().Prune(tx.Now().Add(-rt.e.cfg.Timing.Retention), 0)
+		return err
+	})
 }

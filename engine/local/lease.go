@@ -215,6 +215,9 @@ func (e *Engine) scanOrphans(ctx context.Context) error {
 	if err := e.takeOver(ctx); err != nil {
 		return err
 	}
+	if err := e.host.ResumeBulks(ctx); err != nil {
+		return err
+	}
 	left, err := e.orphans(ctx, e.lease.scans%fullScan == 1)
 	for _, id := range left {
 		scheduler{e}.Wake(id)

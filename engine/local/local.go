@@ -186,6 +186,9 @@ func (e *Engine) catchUp(ctx context.Context) error {
 	return retryUnavailable(ctx, func() error {
 		err := e.takeOver(ctx)
 		if err == nil {
+			err = e.host.ResumeBulks(ctx)
+		}
+		if err == nil {
 			_, err = e.host.StartQueued(ctx)
 		}
 		return err

@@ -31,3 +31,21 @@ func TestEngineOnPostgres(t *testing.T) {
 		return newWorld(t, s, open, func(st store.Store) { st.Close() })
 	})
 }
+
+// TestSharedEnginesOnPostgres is the suite of several engines over one PostgreSQL database, each
+// with a store of its own.
+func TestSharedEnginesOnPostgres(t *testing.T) {
+	t.Parallel()
+	here := func(t *testing.T, law func(*testing.T)) { law(t) }
+	enginetest.RunShared(t, here, func(t *testing.T, s enginetest.Setup) enginetest.SharedWorld {
+		url := pgtest.Database(t, migrated)
+		return newSharedWorld(t, s, func(t *testing.T) store.Store {
+			t.Helper()
+			st, err := postgres.Open(t.Context(), postgres.Config{URL: url, Writers: 3, Readers: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return st
+		}, func(st store.Store) { st.Close() })
+	})
+}

@@ -306,7 +306,7 @@ var eventTypes = []string{
 	"turn.started", "turn.interrupt_requested", "turn.completed", "turn.failed", "turn.canceled", "turn.sealed", "turn.loop_detected",
 	"reason.started", "reason.completed", "reason.recovered", "output.message.started", "output.message.completed", "output.message.replaced", "llm.generation",
 	"schedule.created", "schedule.fired", "schedule.skipped", "schedule.paused", "schedule.canceled",
-	"act.started", "act.completed", "tool.started", "tool.taken_over", "tool.detached", "tool.call_requested", "tool.replanned",
+	"act.started", "act.completed", "tool.started", "tool.taken_over", "tool.detach_requested", "tool.detach_refused", "tool.detached", "tool.call_requested", "tool.replanned",
 	"tool.completed", "tool.unknown", "tool.resolved", "transcript.repaired", "approval.requested", "approval.resolved", "context.compacted",
 	"task.created", "task.updated", "task.reattached", "task.resolved", "task.cancel_requested", "task.cancel_receipt", "task.delivered", "task.pruned", "delivery.held",
 	"task.message.sent", "task.message.received", "audit.recorded", "resource.updated", "lease.expired", "lease.cleanup_failed", "budget.warning", "budget.paused", "budget.exhausted", "budget.resumed", "file.written", "egress.denied",

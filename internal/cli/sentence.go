@@ -74,6 +74,10 @@ func sentence(e perdure.Event) string {
 // events of a session.
 func laneSentence(e perdure.Event) string {
 	switch f := e.Fact.(type) {
+	case perdure.ToolDetachRequested:
+		return string(f.CallID) + " is to continue in the background, requested by " + e.Actor
+	case perdure.ToolDetachRefused:
+		return fmt.Sprintf("%s stays in the foreground: %s", f.CallID, f.Reason)
 	case perdure.ToolDetached:
 		return fmt.Sprintf("%s continues in the background as %s%s", f.CallID, f.TaskID, whyDetached(f))
 	case perdure.ToolCallRequested:

@@ -224,7 +224,7 @@ func TestEverySentence(t *testing.T) {
 		perdure.TaskReattached{}, perdure.TaskResolved{}, perdure.TaskCancelRequested{}, perdure.TaskCancelReceipt{},
 		perdure.TaskDelivered{Message: perdure.Text("text")}, perdure.TaskPruned{TaskIDs: []perdure.TaskID{"task_1"}}, perdure.DeliveryHeld{Why: "w"}, perdure.UnknownFact{Kind: "later.kind"},
 		perdure.SessionCreated{Agent: perdure.Agent{Title: "t"}}, perdure.SessionUpdated{Title: "t"}, perdure.SessionActivated{},
-		perdure.SessionAwaits{}, perdure.SessionIdled{}, perdure.SessionStopped{By: "b"}, perdure.SessionPauses{By: "b", Reason: "c"}, perdure.SessionResumes{By: "b"}, perdure.OutputStarted{}, perdure.ToolDetached{}, perdure.ToolCallRequested{},
+		perdure.SessionAwaits{}, perdure.SessionIdled{}, perdure.SessionStopped{By: "b"}, perdure.SessionPauses{By: "b", Reason: "c"}, perdure.SessionResumes{By: "b"}, perdure.OutputStarted{}, perdure.ToolDetachRequested{}, perdure.ToolDetachRefused{}, perdure.ToolDetached{}, perdure.ToolCallRequested{},
 		perdure.CallReplanned{}, perdure.ApprovalRequested{}, perdure.ApprovalResolved{}, perdure.TaskMessageSent{}, perdure.TaskMessageReceived{},
 		perdure.ContextCompacted{}, perdure.OutputReplaced{}, perdure.LoopDetected{Name: "echo"}, perdure.SessionForked{},
 		perdure.AuditRecorded{Action: "a"}, perdure.ResourceUpdated{Entry: perdure.Resource{Name: "n"}}, perdure.LeaseExpired{}, perdure.LeaseCleanupFailed{}, perdure.FileWritten{Path: "/a"}, perdure.RequestDenied{Host: "a.test"},

@@ -177,6 +177,26 @@ func (x requestReaderWrapper) Get(scope string, key string) (store.Request, erro
 	return call1(x.handle, "Requests.Get", func() (store.Request, error) { return x.in.Get(scope, key) })
 }
 
+// bulkReaderWrapper is store.BulkReader, with the faults of the plan.
+type bulkReaderWrapper struct {
+	in     store.BulkReader
+	handle *handle
+}
+
+var _ store.BulkReader = bulkReaderWrapper{}
+
+func newBulkReaderWrapper(in store.BulkReader, h *handle) bulkReaderWrapper {
+	return bulkReaderWrapper{in, h}
+}
+
+func (x bulkReaderWrapper) List(id perdure.BulkID) ([]store.Bulk, error) {
+	return call1(x.handle, "Bulks.List", func() ([]store.Bulk, error) { return x.in.List(id) })
+}
+
+func (x bulkReaderWrapper) Running() ([]store.Bulk, error) {
+	return call1(x.handle, "Bulks.Running", func() ([]store.Bulk, error) { return x.in.Running() })
+}
+
 // approvalReaderWrapper is store.ApprovalReader, with the faults of the plan.
 type approvalReaderWrapper struct {
 	in     store.ApprovalReader
@@ -705,6 +725,10 @@ func (x readerWrapper) Requests() store.RequestReader {
 	return newRequestReaderWrapper(x.in.Requests(), x.handle)
 }
 
+func (x readerWrapper) Bulks() store.BulkReader {
+	return newBulkReaderWrapper(x.in.Bulks(), x.handle)
+}
+
 func (x readerWrapper) Approvals() store.ApprovalReader {
 	return newApprovalReaderWrapper(x.in.Approvals(), x.handle)
 }
@@ -994,6 +1018,35 @@ func (x requestsWrapper) End(scope string, key string, answer store.Answer) erro
 
 func (x requestsWrapper) Prune(before time.Time, limit int) (int, error) {
 	return call1(x.handle, "Requests.Prune", func() (int, error) { return x.in.Prune(before, limit) })
+}
+
+// bulksWrapper is store.Bulks, with the faults of the plan.
+type bulksWrapper struct {
+	bulkReaderWrapper
+	in     store.Bulks
+	handle *handle
+}
+
+var _ store.Bulks = bulksWrapper{}
+
+func newBulksWrapper(in store.Bulks, h *handle) bulksWrapper {
+	return bulksWrapper{newBulkReaderWrapper(in, h), in, h}
+}
+
+func (x bulksWrapper) Create(b store.Bulk, ended bool) error {
+	return call0(x.handle, "Bulks.Create", func() error { return x.in.Create(b, ended) })
+}
+
+func (x bulksWrapper) Save(b store.Bulk, ended bool) error {
+	return call0(x.handle, "Bulks.Save", func() error { return x.in.Save(b, ended) })
+}
+
+func (x bulksWrapper) Take(b store.Bulk, next perdure.WorkerID) error {
+	return call0(x.handle, "Bulks.Take", func() error { return x.in.Take(b, next) })
+}
+
+func (x bulksWrapper) Prune(before time.Time, limit int) (int, error) {
+	return call1(x.handle, "Bulks.Prune", func() (int, error) { return x.in.Prune(before, limit) })
 }
 
 // approvalsWrapper is store.Approvals, with the faults of the plan.
@@ -1508,6 +1561,10 @@ func (x txWrapper) Workers() store.Workers {
 
 func (x txWrapper) Requests() store.Requests {
 	return newRequestsWrapper(x.in.Requests(), x.handle)
+}
+
+func (x txWrapper) Bulks() store.Bulks {
+	return newBulksWrapper(x.in.Bulks(), x.handle)
 }
 
 func (x txWrapper) Approvals() store.Approvals {

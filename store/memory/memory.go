@@ -55,6 +55,7 @@ type state struct {
 	files      tree[store.File]
 	workers    tree[store.Worker]
 	requests   tree[store.Request] // by scope and key
+	bulks      tree[store.Bulk]    // by id and org
 	approvals  tree[row[perdure.Approval]]
 	spawns     tree[row[store.Spawn]]
 	partials   tree[store.Partial]

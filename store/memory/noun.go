@@ -16,6 +16,7 @@ type (
 	fileStore       struct{ *tx }
 	workerStore     struct{ *tx }
 	requestStore    struct{ *tx }
+	bulkStore       struct{ *tx }
 	approvalStore   struct{ *tx }
 	spawnStore      struct{ *tx }
 	resourceStore   struct{ *tx }
@@ -52,6 +53,7 @@ func (tx *tx) Tasks() store.Tasks         { return taskStore{tx} }
 func (tx *tx) Files() store.Files         { return fileStore{tx} }
 func (tx *tx) Workers() store.Workers     { return workerStore{tx} }
 func (tx *tx) Requests() store.Requests   { return requestStore{tx} }
+func (tx *tx) Bulks() store.Bulks         { return bulkStore{tx} }
 func (tx *tx) Approvals() store.Approvals { return approvalStore{tx} }
 func (tx *tx) Spawns() store.Spawns       { return spawnStore{tx} }
 func (tx *tx) Resources() store.Resources { return resourceStore{tx} }
@@ -85,6 +87,7 @@ func (r reader) Tasks() store.TaskReader          { return taskStore{r.tx} }
 func (r reader) Files() store.FileReader          { return fileStore{r.tx} }
 func (r reader) Workers() store.WorkerReader      { return workerStore{r.tx} }
 func (r reader) Requests() store.RequestReader    { return requestStore{r.tx} }
+func (r reader) Bulks() store.BulkReader          { return bulkStore{r.tx} }
 func (r reader) Approvals() store.ApprovalReader  { return approvalStore{r.tx} }
 func (r reader) Spawns() store.SpawnReader        { return spawnStore{r.tx} }
 func (r reader) Resources() store.ResourceReader  { return resourceStore{r.tx} }

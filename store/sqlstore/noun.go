@@ -16,6 +16,7 @@ type (
 	fileStore       struct{ *Tx }
 	workerStore     struct{ *Tx }
 	requestStore    struct{ *Tx }
+	bulkStore       struct{ *Tx }
 	approvalStore   struct{ *Tx }
 	spawnStore      struct{ *Tx }
 	resourceStore   struct{ *Tx }
@@ -65,6 +66,9 @@ func (tx *Tx) Workers() store.Workers { return workerStore{tx} }
 
 // Requests implements store.Tx.
 func (tx *Tx) Requests() store.Requests { return requestStore{tx} }
+
+// Bulks implements store.Tx.
+func (tx *Tx) Bulks() store.Bulks { return bulkStore{tx} }
 
 // Approvals implements store.Tx.
 func (tx *Tx) Approvals() store.Approvals { return approvalStore{tx} }
@@ -126,6 +130,7 @@ func (r reader) Tasks() store.TaskReader          { return taskStore{r.Tx} }
 func (r reader) Files() store.FileReader          { return fileStore{r.Tx} }
 func (r reader) Workers() store.WorkerReader      { return workerStore{r.Tx} }
 func (r reader) Requests() store.RequestReader    { return requestStore{r.Tx} }
+func (r reader) Bulks() store.BulkReader          { return bulkStore{r.Tx} }
 func (r reader) Approvals() store.ApprovalReader  { return approvalStore{r.Tx} }
 func (r reader) Spawns() store.SpawnReader        { return spawnStore{r.Tx} }
 func (r reader) Resources() store.ResourceReader  { return resourceStore{r.Tx} }

@@ -22,6 +22,7 @@ type everything struct {
 	Files      []store.File
 	Workers    []store.Worker
 	Requests   []store.Request
+	Bulks      []store.Bulk
 	Approvals  []perdure.Approval
 	Spawns     []store.Spawn
 	Partials   []store.Partial
@@ -81,6 +82,7 @@ type things struct {
 	picture, freshPicture store.Image
 	token, freshToken     store.AccessToken
 	request, freshRequest store.Request
+	bulk, freshBulk       store.Bulk
 	requests              []store.Request // existing ones, one to be pruned, and one with an answer
 }
 
@@ -127,6 +129,7 @@ func (s *subject) prepare() things {
 	w.request, w.freshRequest = s.begun(), s.newRequest()
 	w.jotted, w.fresher = s.putPartial(w.session, mint[perdure.MessageID](s), "old").Message, mint[perdure.MessageID](s)
 	w.requests = []store.Request{pruned, s.end(s.begun(), answer("old")), w.request, w.freshRequest}
+	w.bulk, w.freshBulk = s.createBulk(s.newBulk(), false), s.newBulk()
 	w.kept, w.freshKept = s.shelve(s.newShelf()), s.newShelf()
 	w.token, w.freshToken = s.admit(s.newToken("org")), s.newToken("org")
 	w.paying, w.freshPayment = s.pay(s.newPayment(w.session), hour), s.newPayment(w.session)
@@ -135,6 +138,26 @@ func (s *subject) prepare() things {
 		s.newHookDelivery(w.hooked.ID, w.session, moment(2))
 	s.queue(w.told)
 	return w
+}
+
+// lookAtBulks reads the bulks.
+func (w things) lookAtBulks(r store.Reader, found *everything) error {
+	for _, known := range []store.Bulk{w.bulk, w.freshBulk} {
+		bulks, err := r.Bulks().List(known.ID)
+		if err != nil {
+			return err
+		}
+		found.Bulks = append(found.Bulks, bulks...)
+	}
+	return nil
+}
+
+// touchBulks calls every writing method of bulks.
+func (w things) touchBulks(tx store.Tx) error {
+	taken := w.bulk
+	taken.Worker = w.freshWorker
+	return errors.Join(tx.Bulks().Create(w.freshBulk, true), tx.Bulks().Take(w.bulk, taken.Worker), tx.Bulks().Save(taken, true),
+		func() error { _, err := tx.Bulks().Prune(moment(1), 9); return err }())
 }
 
 // touchResources calls every writing method of the resource registry and of leases.
@@ -240,6 +263,7 @@ func (w things) touch(tx store.Tx) error {
 		func() error { return tx.Requests().Begin(w.freshRequest) },
 		func() error { return tx.Requests().End(w.request.Scope, w.request.Key, answer("new")) },
 		func() error { _, err := tx.Requests().Prune(w.request.At, 9); return err },
+		func() error { return w.touchBulks(tx) },
 		func() error { return w.touchDirectory(tx) },
 		func() error { return w.touchMoney(tx) },
 		func() error { return w.touchWebhooks(tx) },
@@ -343,6 +367,7 @@ func (w things) look(r store.Reader) (found everything, err error) {
 		func() error { found.NextSecret, err = r.Secrets().NextVersion(w.session, "old gone"); return err },
 		func() error { return w.lookBeside(r, &found) },
 		func() error { return w.lookAtSchedules(r, &found) },
+		func() error { return w.lookAtBulks(r, &found) },
 		func() error {
 			snapshot, err := r.Sessions().Snapshot(w.session)
 			found.Snapshots = append(found.Snapshots, snapshot)

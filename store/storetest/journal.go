@@ -123,7 +123,7 @@ func everyFact() []perdure.Fact {
 		filled[perdure.TaskCreated](), filled[perdure.TaskUpdated](), filled[perdure.TaskReattached](),
 		filled[perdure.TaskResolved](), filled[perdure.TaskCancelRequested](), filled[perdure.TaskCancelReceipt](),
 		filled[perdure.TaskDelivered](), filled[perdure.TaskPruned](), filled[perdure.DeliveryHeld](),
-		filled[perdure.SessionAwaits](), filled[perdure.ToolDetached](),
+		filled[perdure.SessionAwaits](), filled[perdure.ToolDetachRequested](), filled[perdure.ToolDetachRefused](), filled[perdure.ToolDetached](),
 		filled[perdure.ToolCallRequested](), filled[perdure.CallReplanned](), filled[perdure.ApprovalRequested](),
 		filled[perdure.ApprovalResolved](), filled[perdure.TaskMessageSent](), filled[perdure.TaskMessageReceived](),
 		filled[perdure.ContextCompacted](), filled[perdure.OutputReplaced](), filled[perdure.LoopDetected](),

@@ -101,6 +101,7 @@ func nouns() []noun {
 		{"file", fileLaws()},
 		{"worker", workerLaws()},
 		{"request", requestLaws()},
+		{"bulk", bulkLaws()},
 		{"approval", approvalLaws()},
 		{"spawn", spawnLaws()},
 		{"partial", partialLaws()},

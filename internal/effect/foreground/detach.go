@@ -287,27 +287,6 @@ func (cs *Calls) waits(name string) bool {
 	return ok && t.Spec().SoftBudget == tool.Never && t.Spec().Hints.CapabilityID == waitingCapability
 }
 
-// Detach makes a task of a foreground call that runs in this process. NotFound: it does not run
-// here. Conflict: it stays in the foreground; the error says why.
-func (cs *Calls) Detach(ctx context.Context, key perdure.CallKey) (perdure.Task, error) {
-	running, ok := cs.running.Load(key)
-	if !ok {
-		return perdure.Task{}, fmt.Errorf("detach call %s: %w: it does not run in the foreground", key,
-			perdure.NotFound)
-	}
-	c := running.(*callRun)
-	if cs.waits(c.row.Tool) {
-		return perdure.Task{}, fmt.Errorf("detach call %s: %w: calls of %s always stay in the foreground", key,
-			perdure.Conflict, c.row.Tool)
-	}
-	if !c.requestDetach(perdure.DetachedByHost) {
-		return perdure.Task{}, fmt.Errorf("detach call %s: %w: it stays in the foreground: %s", key, perdure.Conflict,
-			c.detachFailure())
-	}
-	task, _ := c.taskAndRow()
-	return cs.records.Stored(ctx, task)
-}
-
 // DetachedTasks lists the tasks of calls that left their turns and still run in this process.
 func (cs *Calls) DetachedTasks() (ids []perdure.TaskID) {
 	cs.running.Range(func(_, c any) bool {

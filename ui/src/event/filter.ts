@@ -36,7 +36,7 @@ export const eventTypes: Record<string, string[]> = {
   transcript: ["repaired"],
   context: ["compacted"],
   act: ["started", "completed"],
-  tool: ["started", "taken_over", "detached", "call_requested", "replanned", "completed", "unknown", "resolved"],
+  tool: ["started", "taken_over", "detach_requested", "detach_refused", "detached", "call_requested", "replanned", "completed", "unknown", "resolved"],
   task: ["created", "updated", "reattached", "cancel_requested", "cancel_receipt", "resolved", "delivered", "pruned", "message.sent", "message.received"],
   approval: ["requested", "resolved"],
   delivery: ["held"],

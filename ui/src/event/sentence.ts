@@ -82,6 +82,10 @@ function call(type: string, d: Data): string {
       const took = Number(d.duration_ms ?? 0);
       return `${text(d.narration) || name} · ${text(d.status)}${failed ? because(failed) : ""}${took > 0 ? ` · ${duration(took)}` : ""}`;
     }
+    case "tool.detach_requested":
+      return "is to continue in the background";
+    case "tool.detach_refused":
+      return `stays in the foreground${because(d.reason)}`;
     case "tool.detached":
       return `continues as ${text(d.task_id)}${because(d.reason)}`;
     case "tool.taken_over":
