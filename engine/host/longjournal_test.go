@@ -49,8 +49,8 @@ func (j countedJournal) Events(id perdure.SessionID, after int64, limit int) ([]
 }
 
 // TestLongJournalHoldsNoView: a store has few connections for views, and a web page asks for the
-// budgets of a session and follows it with each visit. Neither reads a long journal in one view, and
-// a caller that has gone ends the work.
+// budgets of a session and follows it with each visit. Neither reads a long journal in one view,
+// and a caller that has gone ends the work.
 func TestLongJournalHoldsNoView(t *testing.T) {
 	t.Parallel()
 	m, err := scripted.Parse("script.yaml", []byte("steps: [{text: a}]"))

@@ -137,8 +137,8 @@ func (e *Effects) Fold(r store.Reader, id perdure.SessionID) (*perdure.Session, 
 	return e.core.Fold(r, id)
 }
 
-// FoldInPages is Fold in several views, so that a long journal keeps no view open. ctx ends it between
-// two of them.
+// FoldInPages is Fold in several views, so that a long journal keeps no view open. ctx ends it
+// between two of them.
 func (e *Effects) FoldInPages(ctx context.Context, id perdure.SessionID) (*perdure.Session, error) {
 	return e.core.FoldInPages(ctx, id)
 }
