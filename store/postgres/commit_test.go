@@ -32,8 +32,8 @@ func TestR10AmbiguousCommit(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			p := newProxy(t, database(t))
-			// A slow machine must not end an attempt by its time limit: that would be one run more. Only
-			// the black hole needs the limit to end.
+			// A slow machine must not end an attempt by its time limit: that would be one run more.
+			// Only the black hole needs the limit to end.
 			patience := 5 * time.Minute
 			if c.fault == blackHole {
 				patience = 6 * time.Second

@@ -4145,6 +4145,8 @@ export interface components {
             /** Format: date-time */
             finished_at?: string;
             /** Format: date-time */
+            force_requested_at?: string;
+            /** Format: date-time */
             heartbeat_at?: string;
             id: string;
             input_request?: components["schemas"]["InputRequest"];
@@ -4189,6 +4191,13 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        TaskCancellation: {
+            /** @description End the work without a grace period, also after an earlier request without force. */
+            force?: boolean;
+            reason?: string;
+        } & {
+            [key: string]: unknown;
+        };
         TaskError: {
             kind: string;
             message: string;
@@ -4227,6 +4236,8 @@ export interface components {
             [key: string]: unknown;
         };
         TaskOverview: {
+            /** Format: int64 */
+            grace_period_ms: number;
             /** Format: int64 */
             heartbeat_interval_ms: number;
             monitors: {
@@ -8647,7 +8658,7 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description One line for each of these; default session. The line of a schedule contains the turns started by its fires and by the delivery of its runs. */
-                group?: "session" | "agent" | "model" | "tool" | "schedule" | "day";
+                group?: "session" | "turn" | "agent" | "model" | "tool" | "schedule" | "day";
                 /** @description Only this session and its subagents. */
                 session?: string;
                 /** @description Only usage from this time on. */
@@ -13868,6 +13879,8 @@ export interface operations {
                 state?: "started" | "active" | "idle" | "waiting_for_tool_results" | "paused";
                 /** @description Only root sessions: no sessions of subagents. */
                 roots?: boolean;
+                /** @description Only sessions whose title contains each word of this text, in upper or lower case: at most 200 bytes. */
+                text?: string;
                 /** @description Only sessions with this label: its key, or key=value. May be repeated up to 16 times; a session must match all of them. */
                 label?: string[];
             };
@@ -22590,7 +22603,7 @@ export interface operations {
                  *       "reason": "not needed any more"
                  *     }
                  */
-                "application/json": components["schemas"]["Cancellation"];
+                "application/json": components["schemas"]["TaskCancellation"];
             };
         };
         responses: {

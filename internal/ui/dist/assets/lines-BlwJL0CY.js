@@ -1,1 +1,0 @@
-import{t as e}from"./shell-DNKS0DBY.js";import{Dt as t,r as n,tn as r}from"./pieces-BPCPUKBp.js";var i=r();function a({cli:r,curl:a,open:o}){return(0,i.jsxs)(`details`,{className:`action-lines`,open:o,children:[(0,i.jsx)(`summary`,{children:`As a command`}),(0,i.jsx)(n,{text:r}),(0,i.jsx)(n,{text:e(t.href,a)})]})}export{a as t};

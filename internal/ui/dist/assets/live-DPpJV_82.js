@@ -1,1 +1,0 @@
-import{n as e}from"./rolldown-runtime-WkwZ5CU-.js";import{nn as t}from"./pieces-BPCPUKBp.js";import{t as n}from"./list-77qXDnv1.js";var r=e(t(),1);function i(){let e=n(`approvals`);return(0,r.useMemo)(()=>[...e.values()],[e])}export{i as t};

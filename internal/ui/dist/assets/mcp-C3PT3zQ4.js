@@ -1,1 +1,0 @@
-export{t as Servers}from"./mcp-DQxL7fsm.js";

@@ -1,0 +1,1 @@
+export{t as Servers}from"./mcp-Cy6JA7O3.js";

@@ -1,1 +1,0 @@
-export{n as Tools}from"./tools-jW6GJ2ou.js";
