@@ -25,8 +25,8 @@ type CallWriter interface {
 	// Tool, Args, Fingerprint, Class, Token and Worker and, if they apply, Turn, Task, Attempt,
 	// Home and Epoch; the store sets state running, Executions 1 and ClaimedAt. It returns what it
 	// found and the row as stored. Only Claimed allows the call to run. Claiming again with the
-	// stored token is Claimed: the answer of the first commit was lost. A running claim is a conflict while
-	// ownerLive reports that its worker is alive. Invalid: there is no token.
+	// stored token is Claimed: the answer of the first commit was lost. A running claim is a
+	// conflict while ownerLive reports that its worker is alive. Invalid: there is no token.
 	Claim(call perdure.Call, ownerLive func(perdure.WorkerID) bool) (perdure.ClaimOutcome, perdure.Call, error)
 	// TakeOver gives a running row to a new owner, by a compare-and-set on old.Token and state
 	// running. Of next it stores Token, Worker, Home, Epoch, Attempt, Task and Executions, and

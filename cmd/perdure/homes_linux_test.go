@@ -225,3 +225,55 @@ func (d *doorway) signal(s syscall.Signal) {
 		d.t.Fatal(err)
 	}
 }
+
+// TestHomeForeground: the driver of a session is killed while a command runs in the foreground.
+// Another server does not acquire the session, and the next process of the home adopts the command
+// (RC22).
+func TestHomeForeground(t *testing.T) {
+	t.Parallel()
+	w := newShared(t, "10m")
+	gate := filepath.Join(w.one.work, "gate")
+	if err := syscall.Mkfifo(gate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, task, _ := w.runsCommand("sleep 1000") // shows when the other server has looked for work
+	session := w.one.begin(w.one.script(`
+steps:
+  - calls: [{name: bash, args: {command: "read line < gate; echo got $line"}}]
+  - text: done
+`), "foreground")
+	w.one.insist(say(session, "command", "go"))
+	w.one.until("the second command", func() bool {
+		all, err := processesIn(t.Context(), w.one.data)
+		return err == nil && len(all) == 2 && all[0].PID != 0 && all[1].PID != 0
+	})
+	w.one.kill()
+	w.two.waitsOrEnds(task)
+	w.two.insist(say(session, "later", "still there?"))
+
+	for _, event := range w.two.events(session) {
+		switch fact := event.Fact.(type) {
+		case perdure.ToolTakenOver, perdure.ToolCompleted, perdure.ToolUnknown:
+			t.Errorf("another server judged the call: %+v", fact)
+		}
+	}
+
+	w.one.start()
+	if err := os.WriteFile(gate, []byte("through\n"), 0o600); err != nil { // blocks until the command reads
+		t.Fatal(err)
+	}
+	w.two.rest(session)
+	var how perdure.TakeOver
+	result := ""
+	for _, event := range w.two.events(session) {
+		switch fact := event.Fact.(type) {
+		case perdure.ToolTakenOver:
+			how = fact.How
+		case perdure.ToolCompleted:
+			result = string(fact.Result.Result)
+		}
+	}
+	if how != perdure.TakeOverAdopt || !strings.Contains(result, "got through") {
+		t.Errorf("taken over by %q, with the result %s", how, result)
+	}
+}
