@@ -76,8 +76,9 @@ type Call struct {
 	State       CallState       `json:"state"`
 	Token       Token           `json:"-"`
 	Worker      WorkerID        `json:"worker_id"`
-	Epoch       int64           `json:"epoch"`      // of the driver at the claim; 0 for a task
-	Executions  int             `json:"executions"` // starts so far, from 1; adopting a process does not count
+	Home        HomeID          `json:"home_id,omitempty"` // where the remains of its last execution are; empty: it leaves none
+	Epoch       int64           `json:"epoch"`             // of the driver at the claim; 0 for a task
+	Executions  int             `json:"executions"`        // starts so far, from 1; adopting a process does not count
 	Result      *ToolResult     `json:"result,omitempty"`
 	ResolvedBy  string          `json:"resolved_by,omitempty"`
 	ClaimedAt   time.Time       `json:"claimed_at"`
@@ -161,6 +162,8 @@ const (
 	RemainsUnstarted ExecutionRemains = "unstarted" // its start ticket was revoked: it has not started and never will
 	RemainsAlive     ExecutionRemains = "alive"     // a supervised process is still running; adopt it
 	RemainsEnded     ExecutionRemains = "ended"     // it has an exit record; settle from it
+	RemainsElsewhere ExecutionRemains = "elsewhere" // they are at another home, which may come back: only it can judge them
+	RemainsUnseen    ExecutionRemains = "unseen"    // they are at another home, which did not come back in time
 )
 
 // OrphanedCall is everything that the take-over of a running ledger row depends on.
@@ -178,8 +181,9 @@ type OrphanedCall struct {
 // TakeOver is what happens to a row whose worker is dead.
 type TakeOver string
 
-// The ways to take over, in the order in which Judge considers them.
+// The ways to take over, in the order in which OrphanedCall.TakeOver considers them.
 const (
+	TakeOverWait      TakeOver = "wait"      // its home takes it over; change nothing until then. Never recorded
 	TakeOverStop      TakeOver = "stop"      // stop what is left; settle as canceled or interrupted; run nothing again
 	TakeOverTimeout   TakeOver = "stop_late" // stop what is left; settle as timeout
 	TakeOverAdopt     TakeOver = "adopt"     // follow the running process, or use its exit record
@@ -192,10 +196,14 @@ const (
 )
 
 // TakeOver decides how a row is taken over. The first condition that holds decides, so their order
-// is part of the rule: a stop request comes before adoption, and adoption before any new execution.
+// is part of the rule: remains of another home are not judged, a stop request comes before
+// adoption, and adoption before any new execution. With RemainsUnseen, a stop finds
+// nothing to stop, so it says nothing about the process.
 func (f OrphanedCall) TakeOver() TakeOver {
 	spent := f.MaxExecutions > 0 && f.Executions >= f.MaxExecutions
 	switch {
+	case f.Remains == RemainsElsewhere:
+		return TakeOverWait
 	case f.StopRequested:
 		return TakeOverStop
 	case f.Remains == RemainsAlive && f.PastDeadline:

@@ -64,6 +64,7 @@ func takeOverRows() []takeOverRow {
 	spent := func(f perdure.OrphanedCall) bool { return f.MaxExecutions > 0 && f.Executions >= f.MaxExecutions }
 	again := func(f perdure.OrphanedCall) bool { return f.Class == perdure.Pure || f.Class == perdure.Idempotent }
 	return []takeOverRow{
+		{"RC23_remains_at_another_home", func(f perdure.OrphanedCall) bool { return f.Remains == perdure.RemainsElsewhere }, perdure.TakeOverWait},
 		{"RC13_2_stop_requested", func(f perdure.OrphanedCall) bool { return f.StopRequested }, perdure.TakeOverStop},
 		{"RC13_3_alive_past_its_deadline", func(f perdure.OrphanedCall) bool { return f.Remains == perdure.RemainsAlive && f.PastDeadline }, perdure.TakeOverTimeout},
 		{"RC13_5_alive", func(f perdure.OrphanedCall) bool { return f.Remains == perdure.RemainsAlive }, perdure.TakeOverAdopt},
@@ -125,7 +126,7 @@ func everyFinding() []perdure.OrphanedCall {
 		})
 	}
 	widen(func(f perdure.OrphanedCall) (fs []perdure.OrphanedCall) {
-		for _, f.Remains = range []perdure.ExecutionRemains{perdure.RemainsNone, perdure.RemainsUnstarted, perdure.RemainsAlive, perdure.RemainsEnded} {
+		for _, f.Remains = range []perdure.ExecutionRemains{perdure.RemainsNone, perdure.RemainsUnstarted, perdure.RemainsAlive, perdure.RemainsEnded, perdure.RemainsElsewhere, perdure.RemainsUnseen} {
 			fs = append(fs, f)
 		}
 		return fs

@@ -21,6 +21,7 @@ type (
 	RunID         string // bg_…: one background run, v7 or derived
 	TaskMessageID string // tmsg_…, v7
 	WorkerID      string // worker_…, v7: one process
+	HomeID        string // home_…, random: one data directory, with what tools left running there
 	RequestID     string // req_…: an input request of a task
 	ApprovalID    string // one approval
 	ImageID       string // image_…, v7
@@ -123,6 +124,9 @@ func (TaskMessageID) Prefix() string { return "tmsg" }
 
 // Prefix returns "worker".
 func (WorkerID) Prefix() string { return "worker" }
+
+// Prefix returns "home".
+func (HomeID) Prefix() string { return "home" }
 
 // Prefix returns "req".
 func (RequestID) Prefix() string { return "req" }

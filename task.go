@@ -228,12 +228,16 @@ type Task struct {
 	Artifacts  []Artifact `json:"artifacts,omitempty"`
 	Error      *TaskError `json:"error,omitempty"`
 
-	Attempt     int       `json:"attempt"`    // from 1; the fencing token of every write
-	Executions  int       `json:"executions"` // starts so far; adopting a process does not count
-	Worker      WorkerID  `json:"worker_id,omitempty"`
-	HeartbeatAt time.Time `json:"heartbeat_at,omitzero"`
-	DeadlineAt  time.Time `json:"deadline_at,omitzero"`
-	StallMS     int64     `json:"stall_ms,omitempty"` // the stall timeout; 0: none
+	Attempt    int      `json:"attempt"`    // from 1; the fencing token of every write
+	Executions int      `json:"executions"` // starts so far; adopting a process does not count
+	Worker     WorkerID `json:"worker_id,omitempty"`
+	// Home is where the remains of its last execution are. Empty: it leaves none on one machine.
+	Home HomeID `json:"home_id,omitempty"`
+	// WaitsForHome is Home while the worker is dead and only its home can take the task over.
+	WaitsForHome HomeID    `json:"waits_for_home,omitempty"`
+	HeartbeatAt  time.Time `json:"heartbeat_at,omitzero"`
+	DeadlineAt   time.Time `json:"deadline_at,omitzero"`
+	StallMS      int64     `json:"stall_ms,omitempty"` // the stall timeout; 0: none
 
 	CancelRequestedAt time.Time `json:"cancel_requested_at,omitzero"`
 	CancelBy          string    `json:"cancel_by,omitempty"`

@@ -29,6 +29,8 @@ type TaskUpdate struct {
 	IncrementAttempt bool     // a new attempt starts, with Worker as its owner
 	Worker           WorkerID // the new owner; with IncrementAttempt or at the first start
 	StartsExecution  bool     // an execution starts
+	Home             HomeID   // with StartsExecution: where its remains will be; empty: it leaves none
+	WaitsForHome     bool     // only its home can take the task over
 	Rerun            bool     // an operator's answer: unknown may become queued
 	Resolve          bool     // an operator's answer: unknown may become succeeded or failed
 	Cancel           *CancelRequest
@@ -134,12 +136,13 @@ func (t *Task) step(u TaskUpdate, now time.Time) error {
 	}
 	if u.IncrementAttempt {
 		t.Attempt++
-		t.Worker = u.Worker
+		t.Worker, t.WaitsForHome = u.Worker, ""
 	} else if u.Worker != "" {
 		t.Worker = u.Worker
 	}
 	if u.StartsExecution {
 		t.Executions++
+		t.Home = u.Home
 	}
 	if to == "" || to == t.State {
 		t.InputRequest = cmp.Or(u.InputRequest, t.InputRequest)
@@ -171,7 +174,7 @@ func (t *Task) step(u TaskUpdate, now time.Time) error {
 func (t *Task) reopen(to TaskState) {
 	t.Delivered, t.Error, t.Summary, t.Result = NotDelivered, nil, "", ""
 	if to == TaskQueued {
-		t.Narration = "" // it described the earlier end
+		t.Narration, t.Home = "", "" // they are of the earlier execution
 		t.FinishedAt, t.DeadlineAt, t.StateDetail = time.Time{}, time.Time{}, ""
 		t.CancelRequestedAt, t.CancelBy, t.CancelWhy = time.Time{}, "", ""
 		t.ForceRequestedAt = time.Time{}
@@ -216,6 +219,9 @@ func (t *Task) copyFields(u TaskUpdate, now time.Time) {
 	if u.Lane == Background && t.Lane != Background {
 		t.Lane, t.DetachedAt = Background, now
 	}
+	if u.WaitsForHome {
+		t.WaitsForHome = t.Home
+	}
 	t.recordReply(u, now)
 	t.Delivery = cmp.Or(u.Delivery, t.Delivery)
 	t.Wake = cmp.Or(u.Wake, t.Wake)
@@ -230,12 +236,13 @@ func (t *Task) copyFields(u TaskUpdate, now time.Time) {
 	}
 }
 
-// needsEvent reports whether a change belongs in the journal: state, attempt, lane, cancel request,
+// needsEvent reports whether a change belongs in the journal: state, attempt, lane, home, cancel,
 // delivery, input request, links or artifacts. Other changes only overwrite the row.
 func (t Task) needsEvent(old Task) bool {
 	return t.State != old.State ||
 		t.Attempt != old.Attempt ||
 		t.Lane != old.Lane ||
+		t.WaitsForHome != old.WaitsForHome ||
 		!t.CancelRequestedAt.Equal(old.CancelRequestedAt) ||
 		!t.ForceRequestedAt.Equal(old.ForceRequestedAt) ||
 		t.Delivery != old.Delivery || t.Wake != old.Wake ||

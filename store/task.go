@@ -13,6 +13,7 @@ type TaskFilter struct {
 	Worker       perdure.WorkerID    // empty: every worker
 	ExceptWorker perdure.WorkerID    // the worker whose tasks are left out; empty: none
 	Kind         perdure.TaskKind    // empty: every kind
+	Home         perdure.HomeID      // empty: every home, and none
 	Limit        int                 // 0: no limit
 }
 

@@ -12,8 +12,19 @@ type Worker struct {
 	Host       string
 	BootID     string
 	PID        int
+	Home       perdure.HomeID // its data directory; empty: it has none
 	StartedAt  time.Time
 	LeaseUntil time.Time // by the store's clock
+}
+
+// Home is a data directory whose worker used the store. Its row stays when its workers are gone.
+type Home struct {
+	ID   perdure.HomeID
+	Host string // of its last worker
+	// SeenAt is the last sign of its workers: the end of the latest lease, or the orderly end of a
+	// worker.
+	SeenAt  time.Time
+	Present bool // a worker of it has a valid lease by the store's clock
 }
 
 // Heartbeat is the result of a heartbeat.
@@ -28,23 +39,27 @@ type WorkerReader interface {
 	Get(id perdure.WorkerID) (Worker, error)
 	// List lists all rows, by id.
 	List() ([]Worker, error)
+	// Home returns a home. NotFound: no worker of it has used this store.
+	Home(id perdure.HomeID) (Home, error)
+	// Homes lists all homes, by id.
+	Homes() ([]Home, error)
 }
 
 // WorkerWriter writes workers.
 type WorkerWriter interface {
-	// Put adds or replaces the row.
+	// Put adds or replaces the row, and with it the row of its home.
 	Put(w Worker) error
 	// Renew renews the lease to now + lease and sets heartbeat_at of the worker's live tasks,
 	// in one batch and without an event. Lost: no such worker; another has taken over its work.
 	Renew(id perdure.WorkerID, lease time.Duration) (Heartbeat, error)
 	// MarkDead removes the row of a worker whose lease has expired by the store's clock. A
-	// valid lease is left alone.
+	// valid lease is left alone. The home of the worker was last seen when the lease expired.
 	MarkDead(id perdure.WorkerID) error
 	// Retire is Workers.Remove for a worker that stopped in an orderly way. It decrements
 	// Resumes of the sessions that the worker still drives, because an orderly stop is not a failed
 	// attempt.
 	Retire(id perdure.WorkerID) error
-	// Remove removes the lease. Removing it again does nothing.
+	// Remove removes the lease, and its home was last seen now. Removing it again does nothing.
 	Remove(id perdure.WorkerID) error
 	// Elect reports whether this transaction gets a role. One transaction at a time has a role,
 	// until it ends. Elect never waits: if another transaction has the role, it returns false. In a

@@ -210,6 +210,15 @@ type Adoptable interface {
 	Stop(ctx context.Context, call Call) error
 }
 
+// AdoptableAnywhere is an Adoptable tool whose executions run at a remote service: a process on any
+// machine can inspect, adopt and stop them. Any other Adoptable tool is asked only on the machine
+// on which it was started, by a process with the same data directory.
+type AdoptableAnywhere interface {
+	Adoptable
+	// AdoptableAnywhere does nothing.
+	AdoptableAnywhere()
+}
+
 // Cleaner is a tool whose calls leave something behind outside the session's files, for instance
 // the stored output of a command.
 type Cleaner interface {

@@ -52,6 +52,7 @@ func withLimits(cfg *local.Config, l cli.Limits) error {
 	c.Interval, c.Claim = span(l.Storage.CleanupInterval), span(l.Storage.CleanupClaim)
 	c.Attempts, c.Page = int(l.Storage.CleanupAttempts), int(l.Storage.CleanupPage)
 	w.Lease, w.Beat, w.OrphanScan = span(l.Storage.Lease), span(l.Storage.Beat), span(l.Storage.OrphanScan)
+	w.HomeWait = span(l.Storage.HomeWait)
 	return checkTogether(l)
 }
 

@@ -137,8 +137,8 @@ type paidTool struct {
 }
 
 var (
-	_ tool.Adoptable = paidTool{}
-	_ tool.Cleaner   = paidTool{}
+	_ tool.AdoptableAnywhere = paidTool{}
+	_ tool.Cleaner           = paidTool{}
 )
 
 // newPaidTool returns a tool with a price. Invalid: what is wrong with the price.
@@ -199,6 +199,9 @@ func notePayment(r tool.Result, note string) tool.Result {
 	}
 	return r
 }
+
+// AdoptableAnywhere implements tool.AdoptableAnywhere.
+func (t paidTool) AdoptableAnywhere() {}
 
 // Prepare implements tool.Adoptable.
 func (t paidTool) Prepare(ctx context.Context, call tool.Call) error {

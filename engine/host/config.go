@@ -52,6 +52,9 @@ type Workers struct {
 	Lease      time.Duration // of this worker, at least three times Beat; 0: 10 s
 	Beat       time.Duration // the interval of the worker's heartbeats; 0: 2 s
 	OrphanScan time.Duration // how often a shared store is scanned for the work of dead workers (RC12); 0: 5 s
+	// HomeWait is how long what a command left waits for the next process of its data directory
+	// before other workers continue without it (RC24). 0: 2 min; -1: for ever.
+	HomeWait time.Duration
 }
 
 // Catalogue is what callers and agents may choose from. The zero value is empty.
@@ -68,6 +71,9 @@ type Catalogue struct {
 // Storage is what sessions store outside the store, if the engine uses the store's own ports. The
 // caller opens and closes it. With the zero value nothing is stored there.
 type Storage struct {
+	// Home is the id of the data directory; it is what binds commands that keep running to it.
+	// Empty: nothing is bound, as for an engine without a data directory.
+	Home    perdure.HomeID
 	Secrets Secrets           // encrypts the secrets of sessions
 	Blobs   *blob.Store       // the bytes of large images; nil: the store keeps them
 	SQL     *sessionsql.Store // the sessions' own databases; nil: sessions have none
@@ -82,6 +88,7 @@ const (
 	defaultLease      = 10 * time.Second
 	defaultBeat       = 2 * time.Second
 	defaultOrphanScan = 5 * time.Second // the interval between scans for the work of dead workers (RC12)
+	defaultHomeWait   = 2 * time.Minute // a restart of the machine, or a rolling deployment
 	stopTime          = 5 * time.Second // for work to return after its context has ended
 )
 
@@ -95,6 +102,9 @@ func withDefaults(cfg Config) Config {
 	cfg.Limits, cfg.Timing = cfg.Limits.WithDefaults(), cfg.Timing.WithDefaults()
 	if cfg.Workers.OrphanScan <= 0 {
 		cfg.Workers.OrphanScan = defaultOrphanScan
+	}
+	if cfg.Workers.HomeWait == 0 {
+		cfg.Workers.HomeWait = defaultHomeWait
 	}
 	cfg.Cleanup, cfg.Timekeeping = cfg.Cleanup.withDefaults(), cfg.Timekeeping.withDefaults()
 	if cfg.Log == nil {

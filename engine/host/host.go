@@ -161,6 +161,7 @@ func (e *Host) newEffects(cfg Config) (*effect.Effects, error) {
 		Outbound: e.limiterPort(), Org: cfg.Org, Agents: subagentDirectory{hostAgents{e}},
 		ScheduleFailures: cfg.Timekeeping.Schedules.MaxFailures,
 		Meter:            e.meter, Telemetry: e.telemetry, Log: cfg.Log, Shared: cfg.Workers.Shared,
+		Home: core.Home{ID: cfg.Storage.Home, Wait: cfg.Workers.HomeWait},
 	})
 }
 
@@ -193,11 +194,23 @@ const TakeOverBatch = taskrun.TakeOverBatch
 // OwnedElsewhere is the error, of kind Lost, of a driver whose session another live worker drives.
 var OwnedElsewhere = effect.OwnedElsewhere
 
+// AtAnotherHome is the error, of kind Lost, of a driver whose session waits for another home.
+var AtAnotherHome = effect.AtAnotherHome
+
 // TakeOver takes over tasks of dead workers (RC12), at most TakeOverBatch, and returns their
 // number.
 func (e *Host) TakeOver(ctx context.Context) (int, error) {
 	e.recoveries.passBegins()
-	return e.effects.Tasks().TakeOver(ctx)
+	return e.effects.Tasks().TakeOver(ctx, "")
+}
+
+// TakeOverHome is TakeOver for the tasks whose remains are at the home of this worker. Without a
+// home it does nothing.
+func (e *Host) TakeOverHome(ctx context.Context) (int, error) {
+	if e.cfg.Storage.Home == "" {
+		return 0, nil
+	}
+	return e.effects.Tasks().TakeOver(ctx, e.cfg.Storage.Home)
 }
 
 // StartQueued starts queued runs as far as there are slots, and returns their number.
@@ -238,6 +251,11 @@ func (e *Host) Fence(r store.Reader) error {
 		return nil
 	}
 	return e.effects.LeaseHolds(r)
+}
+
+// WorkerAlive reports whether another worker is alive by its lease.
+func (e *Host) WorkerAlive(r store.Reader, id perdure.WorkerID) bool {
+	return e.effects.OtherWorkerAlive(r, id)
 }
 
 // Supersede stops all work of this worker, because other workers may take it over.

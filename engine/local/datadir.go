@@ -24,8 +24,9 @@ const (
 	blobFolder  = "blobs"
 )
 
-// DataDir is a data directory: what sessions store outside the store, namely the keyring for their
-// secrets, their databases, and the bytes of large images. Its Storage goes into [Config].
+// DataDir is a data directory: its id, and what sessions store outside the store, namely the
+// keyring for their secrets, their databases, and the bytes of large images. Its Storage goes
+// into [Config].
 type DataDir struct{ Storage }
 
 // DataDirConfig configures a data directory. Dir and Store are required.
@@ -63,6 +64,9 @@ func OpenDataDir(ctx context.Context, cfg DataDirConfig) (*DataDir, error) {
 	err := os.MkdirAll(cfg.Dir, 0o700)
 	if err != nil {
 		return nil, fmt.Errorf("%w: create the data directory: %w", perdure.Storage, err)
+	}
+	if h.Home, err = openHome(cfg.Dir); err != nil {
+		return nil, err
 	}
 	if h.Secrets, err = cfg.secrets(ctx); err != nil {
 		return nil, fmt.Errorf("open the keyring: %w", err)

@@ -106,7 +106,7 @@ func (e *Engine) finish(ctx context.Context, id perdure.SessionID, d *host.Drive
 	case store.Broken(err):
 		e.cfg.Log.Error("store failed", "session", id, "error", err)
 		e.fail(err)
-	case errors.Is(err, host.OwnedElsewhere) && again && ctx.Err() == nil:
+	case notHere(err) && again && ctx.Err() == nil:
 		// The other worker may have released the session before it saw the event that woke this
 		// driver.
 		return false
@@ -114,7 +114,7 @@ func (e *Engine) finish(ctx context.Context, id perdure.SessionID, d *host.Drive
 	case err != nil, again:
 		return false
 	}
-	if err != nil && ctx.Err() == nil && !errors.Is(err, host.OwnedElsewhere) {
+	if err != nil && ctx.Err() == nil && !notHere(err) {
 		e.cfg.Log.Error("session released after error", "session", id, "error", err)
 	}
 	if err != nil {
@@ -124,6 +124,11 @@ func (e *Engine) finish(ctx context.Context, id perdure.SessionID, d *host.Drive
 	}
 	delete(e.drivers, id)
 	return true
+}
+
+// notHere reports whether another worker drives the session, or will when it comes back.
+func notHere(err error) bool {
+	return errors.Is(err, host.OwnedElsewhere) || errors.Is(err, host.AtAnotherHome)
 }
 
 func pause(ctx context.Context, t time.Duration) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -208,7 +209,10 @@ func (e *Engine) wakeChanged(ctx context.Context) error {
 func (e *Engine) scanOrphans(ctx context.Context) error {
 	e.host.UpdateParents(ctx)
 	mine, err := e.elected(ctx)
-	if err != nil || !mine {
+	if err == nil && !mine {
+		return e.scanHome(ctx)
+	}
+	if err != nil {
 		return err
 	}
 	e.lease.scans++
@@ -223,6 +227,40 @@ func (e *Engine) scanOrphans(ctx context.Context) error {
 		scheduler{e}.Wake(id)
 	}
 	return err
+}
+
+// scanHome takes over what earlier workers of the same home left, whichever worker is the scanner:
+// no other worker may judge the remains of this home (RC23).
+func (e *Engine) scanHome(ctx context.Context) error {
+	if e.worker.Home == "" {
+		return nil
+	}
+	if _, err := e.host.TakeOverHome(ctx); err != nil {
+		return err
+	}
+	left, err := store.Read(ctx, e.cfg.Store, e.leftAtHome)
+	for _, id := range left {
+		scheduler{e}.Wake(id)
+	}
+	return err
+}
+
+// leftAtHome lists the sessions whose dead drivers left calls with remains at this home.
+func (e *Engine) leftAtHome(r store.Reader) (ids []perdure.SessionID, err error) {
+	driven, err := r.Sessions().List(store.SessionFilter{HasDriver: true})
+	for _, s := range driven {
+		if s.Worker == e.worker.ID || e.host.WorkerAlive(r, s.Worker) {
+			continue
+		}
+		calls, err := r.Calls().List(store.CallFilter{Session: s.ID, State: perdure.CallRunning})
+		if err != nil {
+			return ids, err
+		}
+		if slices.ContainsFunc(calls, func(c perdure.Call) bool { return c.Home == e.worker.Home }) {
+			ids = append(ids, s.ID)
+		}
+	}
+	return ids, err
 }
 
 // continueTakeOver continues an orphan scan that stopped at its batch size, if this worker is still

@@ -64,7 +64,7 @@ var _ engine.Engine = (*Engine)(nil)
 // configuration is not valid, or the registry refused a tool; the error says why.
 func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	e := &Engine{
-		worker:     store.Worker{ID: host.NewWorkerID(), Host: hostname(), BootID: bootID(), PID: os.Getpid()},
+		worker:     store.Worker{ID: host.NewWorkerID(), Host: hostname(), BootID: bootID(), PID: os.Getpid(), Home: cfg.Storage.Home},
 		slotsFreed: make(chan struct{}, 1), replanned: make(chan struct{}, 1),
 		started: make(chan struct{}), stopped: make(chan struct{}),
 		drivers: map[perdure.SessionID]*host.Driver{}, woken: map[perdure.SessionID]struct{}{},

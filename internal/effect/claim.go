@@ -29,6 +29,8 @@ func (s *step) claim(c perdure.ClaimCall) error {
 		Fingerprint: c.Call.Fingerprint, Class: c.Call.Class,
 		Token: core.NewToken(), Worker: s.e.core.Worker, Epoch: s.row.Epoch,
 	}
+	t, _ := s.e.toolset.Find(c.Call.Name)
+	call.Home = s.e.core.HomeOf(t)
 	outcome, row, err := s.tx.Calls().Claim(call, s.e.core.WorkerAlive(s.tx.Reader()))
 	if err != nil {
 		return err
@@ -114,6 +116,7 @@ func (s *step) claimRouted(c perdure.ClaimCall) error {
 	task.State, task.CreatedAt, task.UpdatedAt, task.DetachedAt = perdure.TaskQueued, s.now, s.now, s.now
 	if free {
 		task.State, task.StateDetail, task.Worker, task.Executions = perdure.TaskRunning, "Starting", s.e.core.Worker, 1
+		task.Home = s.e.records.HomeOf(task)
 		task.StartedAt, task.HeartbeatAt, task.DeadlineAt = s.now, s.now, s.now.Add(s.e.toolset.DeadlineOf(task))
 	}
 	left := perdure.ToolDetached{CallID: c.Call.ID, TaskID: task.ID, Reason: perdure.DetachedByPolicy}

@@ -56,6 +56,10 @@ func (d *Drive) Session() *perdure.Session { return d.session }
 // kind Lost.
 var OwnedElsewhere = fmt.Errorf("%w: another worker drives it", perdure.Lost)
 
+// AtAnotherHome is the error of Acquire for a session that only another home can continue now. It
+// is of kind Lost.
+var AtAnotherHome = core.AtAnotherHome
+
 // ModelCall returns a model call of this session.
 func (d *Drive) ModelCall(c perdure.CallModel) generation.ModelCall {
 	return generation.ModelCall{

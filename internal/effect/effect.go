@@ -146,6 +146,11 @@ func (e *Effects) FoldInPages(ctx context.Context, id perdure.SessionID) (*perdu
 // LeaseHolds is the fence of the writes of this worker's work. Lost: the lease has expired.
 func (e *Effects) LeaseHolds(r store.Reader) error { return e.core.LeaseHolds(r) }
 
+// OtherWorkerAlive reports whether another worker is alive by its lease.
+func (e *Effects) OtherWorkerAlive(r store.Reader, id perdure.WorkerID) bool {
+	return e.core.OtherWorkerAlive(r, id)
+}
+
 // FilesOf opens the files of a session as its model sees them, for a caller that is not a call of
 // the session. Changes are recorded in the journal under that actor. Unavailable: the files cannot
 // be opened.

@@ -80,10 +80,28 @@ func (s *step) lock(take bool) (int64, error) {
 		if s.e.core.OtherWorkerAlive(s.tx.Reader(), row.Worker) {
 			return 0, OwnedElsewhere
 		}
+		if err := s.checkHome(row); err != nil {
+			return 0, err
+		}
 	}
 	row, err := s.tx.Sessions().Acquire(s.d.ID, s.e.core.Worker)
 	s.row = row
 	return row.LastSeq, err
+}
+
+// checkHome refuses a session whose dead driver left calls with remains that only another home can
+// judge: AtAnotherHome. A session that was released has none.
+func (s *step) checkHome(row store.Session) error {
+	if row.Worker == "" || row.Worker == s.e.core.Worker {
+		return nil
+	}
+	calls, err := s.tx.Calls().List(store.CallFilter{Session: s.d.ID, State: perdure.CallRunning})
+	for _, call := range calls {
+		if call.Task == "" && s.e.core.RemainsAt(s.tx.Reader(), call.Home) == perdure.RemainsElsewhere {
+			return fmt.Errorf("call %s: %w: %s", call.Key.Call, AtAnotherHome, core.HomeName(s.tx.Reader(), call.Home))
+		}
+	}
+	return err
 }
 
 // record adds an outcome. An outcome that is in the journal already adds nothing: its commit

@@ -161,6 +161,14 @@ func (x workerReaderWrapper) List() ([]store.Worker, error) {
 	return call1(x.handle, "Workers.List", func() ([]store.Worker, error) { return x.in.List() })
 }
 
+func (x workerReaderWrapper) Home(id perdure.HomeID) (store.Home, error) {
+	return call1(x.handle, "Workers.Home", func() (store.Home, error) { return x.in.Home(id) })
+}
+
+func (x workerReaderWrapper) Homes() ([]store.Home, error) {
+	return call1(x.handle, "Workers.Homes", func() ([]store.Home, error) { return x.in.Homes() })
+}
+
 // requestReaderWrapper is store.RequestReader, with the faults of the plan.
 type requestReaderWrapper struct {
 	in     store.RequestReader

@@ -69,7 +69,7 @@ func (t callStore) TakeOver(old perdure.Call, next perdure.Call) error {
 	if !ok || r.value.State != perdure.CallRunning || r.value.Token != old.Token {
 		return fmt.Errorf("take over call %s: %w: it no longer runs under that token", old.Key, perdure.Lost)
 	}
-	r.value.Token, r.value.Worker, r.value.Epoch = next.Token, next.Worker, next.Epoch
+	r.value.Token, r.value.Worker, r.value.Home, r.value.Epoch = next.Token, next.Worker, next.Home, next.Epoch
 	r.value.Attempt, r.value.Task, r.value.Executions = next.Attempt, next.Task, next.Executions
 	t.calls = t.calls.put(callKey(old.Key), r)
 	return nil
@@ -125,7 +125,7 @@ func (t callStore) Resolve(next perdure.Call, by string) error {
 	c := &r.value
 	c.State, c.ResolvedBy = next.State, by
 	if running {
-		c.Token, c.Worker, c.Executions = next.Token, next.Worker, next.Executions
+		c.Token, c.Worker, c.Home, c.Executions = next.Token, next.Worker, next.Home, next.Executions
 		c.Result, c.SettledAt = nil, time.Time{}
 	} else {
 		result, err := stored(*next.Result)

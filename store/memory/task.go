@@ -29,6 +29,7 @@ func (v taskStore) List(filter store.TaskFilter) ([]perdure.Task, error) {
 			(len(filter.States) == 0 || slices.Contains(filter.States, t.State)) &&
 			(filter.Worker == "" || filter.Worker == t.Worker) &&
 			(filter.ExceptWorker == "" || filter.ExceptWorker != t.Worker) &&
+			(filter.Home == "" || filter.Home == t.Home) &&
 			(filter.Kind == "" || filter.Kind == t.Kind)
 	}), filter.Limit), nil
 }

@@ -28,7 +28,50 @@ func (v workerStore) List() ([]store.Worker, error) {
 func (t workerStore) Put(w store.Worker) error {
 	w.StartedAt, w.LeaseUntil = micro(w.StartedAt), micro(w.LeaseUntil)
 	t.workers = t.workers.put(string(w.ID), w)
+	if w.Home != "" {
+		h, known := t.homes.get(string(w.Home))
+		if !known {
+			h = store.Home{ID: w.Home, SeenAt: w.StartedAt}
+		}
+		h.Host = w.Host
+		t.homes = t.homes.put(string(h.ID), h)
+	}
 	return nil
+}
+
+func (v workerStore) Home(id perdure.HomeID) (store.Home, error) {
+	h, ok := v.homes.get(string(id))
+	if !ok {
+		return store.Home{}, fmt.Errorf("home %s: %w", id, perdure.NotFound)
+	}
+	return v.withWorkers(h), nil
+}
+
+// Homes lists all homes, by id.
+func (v workerStore) Homes() (found []store.Home, err error) {
+	for _, h := range v.homes.from("") {
+		found = append(found, v.withWorkers(h))
+	}
+	return found, nil
+}
+
+// withWorkers adds what the leases of a home's workers say.
+func (v workerStore) withWorkers(h store.Home) store.Home {
+	for _, w := range v.workers.from("") {
+		if w.Home == h.ID && w.LeaseUntil.After(h.SeenAt) {
+			h.SeenAt = w.LeaseUntil
+		}
+		h.Present = h.Present || w.Home == h.ID && w.LeaseUntil.After(v.now)
+	}
+	return h
+}
+
+// leave records when the home of a worker was last seen.
+func (t workerStore) leave(home perdure.HomeID, at time.Time) {
+	if h, ok := t.homes.get(string(home)); ok && at.After(h.SeenAt) {
+		h.SeenAt = at
+		t.homes = t.homes.put(string(home), h)
+	}
 }
 
 func (t workerStore) Renew(id perdure.WorkerID, lease time.Duration) (store.Heartbeat, error) {
@@ -54,6 +97,7 @@ func (t workerStore) Renew(id perdure.WorkerID, lease time.Duration) (store.Hear
 // MarkDead removes a worker whose lease has ended.
 func (t workerStore) MarkDead(id perdure.WorkerID) error {
 	if w, ok := t.workers.get(string(id)); ok && !w.LeaseUntil.After(t.now) {
+		t.leave(w.Home, w.LeaseUntil)
 		t.workers = t.workers.remove(string(id))
 	}
 	return nil
@@ -75,6 +119,9 @@ func (t workerStore) Elect(string) (bool, error) { return true, nil }
 
 // Remove removes the worker with its lease.
 func (t workerStore) Remove(id perdure.WorkerID) error {
+	if w, ok := t.workers.get(string(id)); ok {
+		t.leave(w.Home, t.now)
+	}
 	t.workers = t.workers.remove(string(id))
 	return nil
 }

@@ -9,13 +9,13 @@ import (
 )
 
 const callColumns = `session_id, call_id, turn_id, task_id, attempt, tool, args, fingerprint, class, state, token, worker_id,
-	epoch, executions, result, resolved_by, claimed_us, settled_us`
+	home_id, epoch, executions, result, resolved_by, claimed_us, settled_us`
 
 // The statements of the effect ledger. The WHERE clause always contains the state that may be left,
 // so that a statement that changes no row is the answer.
 const (
 	callRow = `INSERT INTO call (` + callColumns + `, position)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'running', $10, $11, $12, 1, NULL, $13, $14, 0, `
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'running', $10, $11, $12, $13, 1, NULL, $14, $15, 0, `
 	callPosition   = `(SELECT COALESCE(MAX(position), 0) + 1 FROM call)`
 	callOnce       = `) ON CONFLICT (session_id, call_id) DO NOTHING`
 	insertCall     = callRow + callPosition + callOnce
@@ -29,7 +29,7 @@ const (
 		` FROM call WHERE session_id = $1 AND ($2 = '' OR state = $2) ORDER BY position`
 	listInDoubt = `SELECT ` + callColumns + ` FROM call
 		WHERE session_id = $1 AND (state <> 'settled' OR length(resolved_by) > 0) ORDER BY position`
-	takeCall = `UPDATE call SET token = $4, worker_id = $5, epoch = $6, attempt = $7, task_id = $8, executions = $9
+	takeCall = `UPDATE call SET token = $4, worker_id = $5, epoch = $6, attempt = $7, task_id = $8, executions = $9, home_id = $10
 		WHERE session_id = $1 AND call_id = $2 AND token = $3 AND state = 'running'`
 	bindCall = `UPDATE call SET task_id = $4, attempt = $5
 		WHERE session_id = $1 AND call_id = $2 AND token = $3 AND state = 'running'`
@@ -39,7 +39,7 @@ const (
 	resolveCall  = `UPDATE call SET state = 'settled', result = $3, settled_us = $4, resolved_by = $5
 		WHERE session_id = $1 AND call_id = $2 AND state = 'unknown'`
 	rerunCall = `UPDATE call SET state = 'running', result = NULL, settled_us = 0, token = $3, worker_id = $4, executions = $5,
-		resolved_by = $6 WHERE session_id = $1 AND call_id = $2 AND state = 'unknown'`
+		resolved_by = $6, home_id = $7 WHERE session_id = $1 AND call_id = $2 AND state = 'unknown'`
 )
 
 func (tx callStore) Get(key perdure.CallKey) (perdure.Call, error) {
@@ -83,7 +83,7 @@ func (tx callStore) Claim(call perdure.Call,
 	}
 	n, err := tx.exec(tx.withPosition(insertCall, insertCallNext), call.Key.Session, bytesOf(call.Key.Call), call.Turn,
 		call.Task, call.Attempt, bytesOf(call.Tool),
-		bytesOf(call.Args), call.Fingerprint, call.Class, call.Token, call.Worker, call.Epoch, bytesOf(call.ResolvedBy),
+		bytesOf(call.Args), call.Fingerprint, call.Class, call.Token, call.Worker, call.Home, call.Epoch, bytesOf(call.ResolvedBy),
 		micros(call.ClaimedAt))
 	if err != nil {
 		return "", perdure.Call{}, fmt.Errorf("claim call %s: %w", call.Key, err)
@@ -107,7 +107,7 @@ func (tx callStore) TakeOver(old perdure.Call, next perdure.Call) error {
 		return fmt.Errorf("take over call %s: %w", old.Key, err)
 	}
 	n, err := tx.exec(takeCall, old.Key.Session, bytesOf(old.Key.Call), old.Token,
-		next.Token, next.Worker, next.Epoch, next.Attempt, next.Task, next.Executions)
+		next.Token, next.Worker, next.Epoch, next.Attempt, next.Task, next.Executions, next.Home)
 	if err == nil && n == 0 {
 		err = fmt.Errorf("%w: it no longer runs under that token", perdure.Lost)
 	}
@@ -179,7 +179,7 @@ func (tx *Tx) resolve(next perdure.Call, by string) (int64, error) {
 	case next.State == perdure.CallRunning && next.Token == "":
 		return 0, fmt.Errorf("%w: there is no token", perdure.Invalid)
 	case next.State == perdure.CallRunning:
-		return tx.exec(rerunCall, session, call, next.Token, next.Worker, next.Executions, bytesOf(by))
+		return tx.exec(rerunCall, session, call, next.Token, next.Worker, next.Executions, bytesOf(by), next.Home)
 	case next.State != perdure.CallSettled || next.Result == nil:
 		return 0, fmt.Errorf("%w: state %q, with a result: %t", perdure.Invalid, next.State, next.Result != nil)
 	}
@@ -205,7 +205,7 @@ func scanCall(r row) (perdure.Call, error) {
 	var claimed, settled int64
 	err := r.Scan(&c.Key.Session, &id, &c.Turn, &c.Task, &c.Attempt, &tool, &args, &c.Fingerprint, &c.Class, &c.State,
 		&c.Token,
-		&c.Worker, &c.Epoch, &c.Executions, &result, &by, &claimed, &settled)
+		&c.Worker, &c.Home, &c.Epoch, &c.Executions, &result, &by, &claimed, &settled)
 	if err != nil {
 		return perdure.Call{}, err
 	}

@@ -23,7 +23,7 @@ const (
 	restoreRow = `UPDATE session SET last_seq = $2, epoch = $3, worker_id = $4, take_ups = $5, taken_seq = $6 WHERE id = $1`
 	// fullCall sets every column, unlike the statement of a claim.
 	fullCall = `INSERT INTO call (` + callColumns + `, position)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, `
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, `
 	restoreCall     = fullCall + callPosition + callOnce
 	restoreCallNext = fullCall + positionNext + callOnce
 
@@ -146,7 +146,7 @@ func (tx *Tx) restoreCalls(d store.SessionDump) error {
 		}
 		n, err := tx.exec(tx.withPosition(restoreCall, restoreCallNext), c.Key.Session, bytesOf(c.Key.Call), c.Turn, c.Task,
 			c.Attempt, bytesOf(c.Tool), bytesOf(c.Args),
-			c.Fingerprint, c.Class, c.State, c.Token, c.Worker, c.Epoch, c.Executions, result, bytesOf(c.ResolvedBy),
+			c.Fingerprint, c.Class, c.State, c.Token, c.Worker, c.Home, c.Epoch, c.Executions, result, bytesOf(c.ResolvedBy),
 			micros(c.ClaimedAt), micros(c.SettledAt))
 		if err := restored(n, err, "call "+c.Key.String()); err != nil {
 			return err

@@ -20,13 +20,14 @@ const (
 	// taskFilter contains every condition of store.TaskFilter. Conditions in front of it only let
 	// the database use an index.
 	taskFilter = `($1 = '' OR session_id = $1) AND ($2 = '' OR worker_id = $2) AND ($3 = '' OR kind = $3)
-		AND ($4 = '' OR state IN ($4, $5, $6, $7, $8, $9, $10)) AND ($12 = '' OR worker_id <> $12) ORDER BY position LIMIT $11`
+		AND ($4 = '' OR state IN ($4, $5, $6, $7, $8, $9, $10)) AND ($12 = '' OR worker_id <> $12)
+		AND ($13 = '' OR home_id = $13) ORDER BY position LIMIT $11`
 )
 
 // The statements of tasks.
 const (
-	taskRow = `INSERT INTO task (id, session_id, kind, state, worker_id, attempt, heartbeat_us, record, origin, ended_us, position)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, `
+	taskRow = `INSERT INTO task (id, session_id, kind, state, worker_id, attempt, heartbeat_us, record, origin, ended_us,
+		home_id, position) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, `
 	taskPosition   = `(SELECT COALESCE(MAX(position), 0) + 1 FROM task)`
 	taskOnce       = `) ON CONFLICT (id) DO NOTHING`
 	insertTask     = taskRow + taskPosition + taskOnce
@@ -38,7 +39,7 @@ const (
 	listLiveTasks = `SELECT ` + taskColumns + ` FROM task WHERE ` + liveStates + ` AND ` + taskFilter
 	countTasks    = `SELECT ` + countColumns + ` FROM task WHERE state = $1 GROUP BY session_id ORDER BY MIN(position)`
 	countOwnTasks = `SELECT ` + countColumns + ` FROM task WHERE state = $1 AND session_id = $2 GROUP BY session_id`
-	updateTask    = `UPDATE task SET state = $2, worker_id = $3, attempt = $4, record = $5, ended_us = $6 WHERE id = $1`
+	updateTask    = `UPDATE task SET state = $2, worker_id = $3, attempt = $4, record = $5, ended_us = $6, home_id = $7 WHERE id = $1`
 )
 
 // taskStates is the number of state parameters in taskFilter: there are no more states.
@@ -64,7 +65,7 @@ func (tx taskStore) List(filter store.TaskFilter) ([]perdure.Task, error) {
 	case live:
 		query = listLiveTasks
 	}
-	args = append(append(args, stateSlots(filter.States)...), orAll(filter.Limit), filter.ExceptWorker)
+	args = append(append(args, stateSlots(filter.States)...), orAll(filter.Limit), filter.ExceptWorker, filter.Home)
 	err := tx.hold(filter.Session)
 	var found []perdure.Task
 	if err == nil {
@@ -140,7 +141,7 @@ func (tx taskStore) Create(t perdure.Task) (stored perdure.Task, created bool, e
 	}
 	n, err := tx.exec(tx.withPosition(insertTask, insertTaskNext), t.ID, t.Session, t.Kind, t.State, t.Worker, t.Attempt,
 		micros(t.HeartbeatAt), body, t.Origin,
-		endedMicros(t))
+		endedMicros(t), t.Home)
 	if err != nil {
 		return perdure.Task{}, false, fmt.Errorf("create task %s: %w", t.ID, err)
 	}
@@ -169,7 +170,7 @@ func (tx taskStore) Update(session perdure.SessionID, id perdure.TaskID,
 	}
 	record, body, err := asStored(change.Task)
 	if err == nil {
-		_, err = tx.exec(updateTask, id, record.State, record.Worker, record.Attempt, body, endedMicros(record))
+		_, err = tx.exec(updateTask, id, record.State, record.Worker, record.Attempt, body, endedMicros(record), record.Home)
 	}
 	if err != nil {
 		return perdure.TaskChange{Task: t}, fmt.Errorf("update task %s: %w", id, err)

@@ -8,14 +8,24 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-const workerColumns = `id, host, boot_id, pid, started_us, lease_us`
+const workerColumns = `id, host, boot_id, pid, home_id, started_us, lease_us`
 
 // The statements of workers.
 const (
-	putWorker = `INSERT INTO worker (` + workerColumns + `) VALUES ($1, $2, $3, $4, $5, $6)
+	putWorker = `INSERT INTO worker (` + workerColumns + `) VALUES ($1, $2, $3, $4, $5, $6, $7)
 		ON CONFLICT (id) DO UPDATE SET host = excluded.host, boot_id = excluded.boot_id, pid = excluded.pid,
+			home_id = excluded.home_id,
 			started_us = excluded.started_us, lease_us = excluded.lease_us`
-	selectWorker     = `SELECT ` + workerColumns + ` FROM worker WHERE id = $1`
+	selectWorker = `SELECT ` + workerColumns + ` FROM worker WHERE id = $1`
+	putHome      = `INSERT INTO home (id, host, seen_us) VALUES ($1, $2, $3)
+		ON CONFLICT (id) DO UPDATE SET host = excluded.host`
+	leaveHome = `UPDATE home SET seen_us = $2 WHERE seen_us < $2 AND id = (SELECT home_id FROM worker WHERE id = $1)`
+	loseHome  = `UPDATE home SET seen_us = COALESCE((SELECT lease_us FROM worker WHERE id = $1 AND lease_us > seen_us), seen_us)
+		WHERE id = (SELECT home_id FROM worker WHERE id = $1 AND lease_us <= $2)`
+	homeColumns = `id, host, seen_us, (SELECT COALESCE(MAX(lease_us), 0) FROM worker WHERE worker.home_id = home.id)`
+	selectHome  = `SELECT ` + homeColumns + ` FROM home WHERE id = $1`
+	listHomes   = `SELECT ` + homeColumns + ` FROM home ORDER BY id`
+
 	listWorkers      = `SELECT ` + workerColumns + ` FROM worker ORDER BY id`
 	extendLease      = `UPDATE worker SET lease_us = $2 WHERE id = $1`
 	undoTakeUp       = `UPDATE session SET take_ups = take_ups - 1 WHERE worker_id = $1 AND worker_id <> '' AND take_ups > 0`
@@ -42,11 +52,35 @@ func (tx workerStore) List() ([]store.Worker, error) {
 	return wrapped(found, err, "list workers")
 }
 
+// Home returns a home.
+func (tx workerStore) Home(id perdure.HomeID) (store.Home, error) {
+	found, err := one(tx.Tx, tx.scanHome, selectHome, id)
+	return wrapped(found, err, "home %s", id)
+}
+
+// Homes lists all homes, by id.
+func (tx workerStore) Homes() ([]store.Home, error) {
+	found, err := list(tx.Tx, tx.scanHome, listHomes)
+	return wrapped(found, err, "list homes")
+}
+
+func (tx workerStore) scanHome(r row) (store.Home, error) {
+	var h store.Home
+	var host []byte
+	var seen, lease int64
+	err := r.Scan(&h.ID, &host, &seen, &lease)
+	h.Host, h.SeenAt, h.Present = string(host), moment(max(seen, lease)), lease > micros(tx.Now())
+	return h, err
+}
+
 func (tx workerStore) Put(w store.Worker) error {
 	err := tx.lockWorker(w.ID, false)
 	if err == nil {
-		_, err = tx.exec(putWorker, w.ID, bytesOf(w.Host), bytesOf(w.BootID), w.PID, micros(w.StartedAt),
-			micros(w.LeaseUntil))
+		_, err = tx.exec(putWorker, w.ID, bytesOf(w.Host), bytesOf(w.BootID), w.PID, w.Home,
+			micros(w.StartedAt), micros(w.LeaseUntil))
+	}
+	if err == nil && w.Home != "" {
+		_, err = tx.exec(putHome, w.Home, bytesOf(w.Host), micros(w.StartedAt))
 	}
 	return wrap(err, "put worker %s", w.ID)
 }
@@ -93,6 +127,9 @@ func (tx workerStore) Retire(id perdure.WorkerID) error {
 func (tx workerStore) Remove(id perdure.WorkerID) error {
 	err := tx.lockWorker(id, false)
 	if err == nil {
+		_, err = tx.exec(leaveHome, id, micros(tx.Now()))
+	}
+	if err == nil {
 		_, err = tx.exec(deleteWorker, id)
 	}
 	return wrap(err, "remove worker %s", id)
@@ -109,6 +146,9 @@ func (tx workerStore) Elect(role string) (bool, error) {
 func (tx workerStore) MarkDead(id perdure.WorkerID) error {
 	err := tx.lockWorker(id, false)
 	if err == nil {
+		_, err = tx.exec(loseHome, id, micros(tx.Now()))
+	}
+	if err == nil {
 		_, err = tx.exec(removeDeadWorker, id, micros(tx.Now()))
 	}
 	return wrap(err, "declare worker %s dead", id)
@@ -118,7 +158,7 @@ func scanWorker(r row) (store.Worker, error) {
 	var w store.Worker
 	var host, boot []byte
 	var started, lease int64
-	err := r.Scan(&w.ID, &host, &boot, &w.PID, &started, &lease)
+	err := r.Scan(&w.ID, &host, &boot, &w.PID, &w.Home, &started, &lease)
 	w.Host, w.BootID, w.StartedAt, w.LeaseUntil = string(host), string(boot), moment(started), moment(lease)
 	return w, err
 }

@@ -272,7 +272,7 @@ func takeCall(s *subject) {
 	next := filled[perdure.Call]()
 	next.Key = old.Key
 	want := old
-	want.Token, want.Worker, want.Epoch = next.Token, next.Worker, next.Epoch
+	want.Token, want.Worker, want.Home, want.Epoch = next.Token, next.Worker, next.Home, next.Epoch
 	want.Attempt, want.Task, want.Executions = next.Attempt, next.Task, next.Executions
 
 	s.write(func(tx store.Tx) error { return tx.Calls().TakeOver(old, next) })

@@ -198,7 +198,7 @@ func resolveReruns(s *subject) {
 	next := filled[perdure.Call]()
 	next.Key, next.State = want.Key, perdure.CallRunning
 	want.State, want.ResolvedBy, want.Result = perdure.CallRunning, "operator", nil
-	want.Token, want.Worker, want.Executions = next.Token, next.Worker, next.Executions
+	want.Token, want.Worker, want.Home, want.Executions = next.Token, next.Worker, next.Home, next.Executions
 	want.SettledAt = perdure.Call{}.SettledAt
 
 	s.write(func(tx store.Tx) error { return tx.Calls().Resolve(next, "operator") })

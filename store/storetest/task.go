@@ -373,6 +373,7 @@ func listTasks(s *subject) {
 		t := s.newTask([]perdure.SessionID{one, other}[i%2])
 		t.State, t.Worker, t.Kind = state, []perdure.WorkerID{"worker_1", "worker_2", ""}[i%3], perdure.KindMonitor
 		t.ID, t.CreatedAt = perdure.TaskID(fmt.Sprintf("task_%d", 9-i)), moment(9-i) // neither determines the order
+		t.Home = []perdure.HomeID{"home_1", ""}[i%2]
 		if i < 4 {
 			t.Kind = perdure.KindBackgroundTool
 		}
@@ -400,6 +401,7 @@ func listTasks(s *subject) {
 		{store.TaskFilter{Worker: "worker_2", States: states[:3]}, pick(1)},
 		{store.TaskFilter{ExceptWorker: "worker_1"}, pick(1, 2, 4, 5)},
 		{store.TaskFilter{ExceptWorker: "worker_2", States: states[:3]}, pick(0, 2)},
+		{store.TaskFilter{Home: "home_1", States: states[:3]}, pick(0, 2)},
 		{store.TaskFilter{Kind: perdure.KindMonitor}, pick(4, 5, 6)},
 		{store.TaskFilter{Session: other, Kind: perdure.KindMonitor}, pick(5)},
 		{store.TaskFilter{Session: one, States: states[4:], Worker: "worker_1", Kind: perdure.KindMonitor}, pick(6)},

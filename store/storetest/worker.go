@@ -23,6 +23,9 @@ func workerLaws() []law {
 		{"removes_no_live_worker", removeDeadWorker},
 		{"a_role_is_had_until_the_end", electWorker},
 		{"survives_reopening", workerSurvives},
+		{"a_home_is_present_while_a_worker_of_it_lives", homePresent},
+		{"a_home_was_seen_until_its_last_lease", homeSeen},
+		{"a_home_stays_when_its_workers_are_gone", homeStays},
 	}
 }
 

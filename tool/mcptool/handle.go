@@ -98,9 +98,12 @@ func knowTasks(c *mcp.Client) error {
 }
 
 var (
-	_ tool.Adoptable = (*Remote)(nil)
-	_ tool.Cleaner   = (*Remote)(nil)
+	_ tool.AdoptableAnywhere = (*Remote)(nil)
+	_ tool.Cleaner           = (*Remote)(nil)
 )
+
+// AdoptableAnywhere implements tool.AdoptableAnywhere: the handle is in the store.
+func (t *Remote) AdoptableAnywhere() {}
 
 // Prepare implements tool.Adoptable: there is nothing to prepare.
 func (t *Remote) Prepare(context.Context, tool.Call) error { return nil }

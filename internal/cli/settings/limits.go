@@ -104,6 +104,7 @@ type StorageLimits struct {
 	Lease            Span  `min:"1s" default:"10s" help:"Lease of a process that shares a database. At least three times beat."`
 	Beat             Span  `min:"100ms" default:"2s" help:"Time between heartbeats of a process."`
 	OrphanScan       Span  `min:"100ms" default:"5s" help:"Time between searches for the work of dead processes in a shared database."`
+	HomeWait         Span  `min:"1s" none:"yes" default:"2m" help:"How long work that left commands on a machine waits for the next process of their data directory, in a shared database."`
 }
 
 // LimitRow describes one limit.

@@ -49,6 +49,13 @@ type Config struct {
 	// and this worker's work writes nothing once its own lease has expired. false: this worker has
 	// the store to itself, so every other worker is dead.
 	Shared bool
+	Home   Home // matters only if Shared
+}
+
+// Home is the data directory of a worker.
+type Home struct {
+	ID   perdure.HomeID // empty: there is none
+	Wait time.Duration  // for which remains of another home are left to it, after its last sign; -1: for ever
 }
 
 // AgentDirectory finds the agents that a model may name for a subagent. It is safe for concurrent

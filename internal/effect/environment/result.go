@@ -128,12 +128,13 @@ func (en *Environment) StopRemains(ctx context.Context, t tool.Tool, call tool.C
 }
 
 // Inspect finds out what is left of an execution. If the tool cannot tell, nothing is assumed and
-// the call is treated as at_most_once, so it is not run again.
+// the call is treated as at_most_once, so it is not run again. A tool is not asked about remains at
+// another home, which found says already.
 func (en *Environment) Inspect(ctx context.Context, found perdure.OrphanedCall, t tool.Tool, call tool.Call) perdure.OrphanedCall {
 	_, found.Reconcile = t.(tool.Reconciler)
 	found.PastDeadline = !call.Deadline.IsZero() && time.Now().After(call.Deadline)
 	survivor, ok := t.(tool.Adoptable)
-	if !ok {
+	if !ok || found.Remains != perdure.RemainsNone {
 		return found
 	}
 	err := en.core.Guarded("look", func() (err error) {

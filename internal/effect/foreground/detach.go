@@ -229,6 +229,7 @@ func (c *callRun) detachIn(tx store.Tx, why string, soft time.Duration) (perdure
 	task.Links.RemoteTask = c.remote
 	c.mu.Unlock()
 	now := tx.Now()
+	task.Home = c.row.Home
 	task.State, task.Worker, task.Executions, task.DeadlineAt = perdure.TaskRunning, c.calls.core.Worker, c.row.Executions,
 		c.call.Deadline
 	task.CreatedAt, task.UpdatedAt, task.StartedAt, task.HeartbeatAt, task.DetachedAt = now, now, c.row.ClaimedAt, now,

@@ -20,9 +20,13 @@ func (cs *Calls) takeOverCall(ctx context.Context, run Request, row perdure.Call
 		return fmt.Errorf("take over call %s: %w: the ledger says %s, the journal says running", key, perdure.Conflict,
 			row.State)
 	}
+	remains, err := cs.remainsAt(ctx, row.Home)
+	if err != nil {
+		return fmt.Errorf("take over call %s: %w", key, err)
+	}
 	t, known := cs.toolset.Find(row.Tool) // even if the agent may no longer see the tool: it could when the call started
 	found := perdure.OrphanedCall{StopRequested: run.Command.Stop, Class: row.Class, Executions: row.Executions,
-		MaxExecutions: cs.core.Limits.MaxExecutions}
+		MaxExecutions: cs.core.Limits.MaxExecutions, Remains: remains}
 	if known {
 		found = cs.environment.Inspect(ctx, found, t, core.ToolCall(row, row.ClaimedAt.Add(cs.toolset.DeadlineFor(t, row.Args))))
 	}
@@ -31,7 +35,23 @@ func (cs *Calls) takeOverCall(ctx context.Context, run Request, row perdure.Call
 		how = perdure.TakeOverGiveUp
 	}
 	cs.core.Log.Info("call taken over", "call", key, "tool", row.Tool, "class", row.Class, "how", how)
+	if remains == perdure.RemainsUnseen && how == perdure.TakeOverStop {
+		t = nil // there is nothing here that it could stop
+	}
 	return cs.recordTakeOver(ctx, run, row, t, how)
+}
+
+// remainsAt says whether the remains of a call can be judged here. This worker drives the session,
+// so their home has not come back in time: the commit that acquired the session has checked it.
+func (cs *Calls) remainsAt(ctx context.Context, home perdure.HomeID) (remains perdure.ExecutionRemains, err error) {
+	err = cs.core.Store.View(ctx, func(r store.Reader) error {
+		remains = cs.core.RemainsAt(r, home)
+		return nil
+	})
+	if remains == perdure.RemainsElsewhere {
+		remains = perdure.RemainsUnseen
+	}
+	return remains, err
 }
 
 // recordTakeOver carries out a decision about a call. Before anything else happens, the row gets a
@@ -43,6 +63,7 @@ func (cs *Calls) recordTakeOver(ctx context.Context, run Request, row perdure.Ca
 	survivor, survives := t.(tool.Adoptable)
 	if how == perdure.TakeOverRunAgain || how == perdure.TakeOverFirstRun {
 		row.Executions++
+		row.Home = cs.core.HomeOf(t)
 		if survives {
 			if err := cs.core.Guarded("prepare", func() error {
 				return survivor.Prepare(ctx, core.ToolCall(row, time.Time{}))

@@ -87,6 +87,7 @@ func (rs *Records) SpawnIn(tx store.Tx, o Request, task perdure.Task) (tool.Spaw
 	var claimed perdure.Call
 	if free {
 		task.State, task.StateDetail, task.Worker, task.Executions = perdure.TaskRunning, "Starting", rs.core.Worker, 1
+		task.Home = rs.HomeOf(task)
 		task.StartedAt, task.HeartbeatAt = task.CreatedAt, task.CreatedAt
 		task.DeadlineAt = task.CreatedAt.Add(rs.toolset.DeadlineOf(task))
 	}
@@ -207,6 +208,12 @@ func (rs *Records) MayDetach(tx store.Reader, session perdure.SessionID) error {
 	return limits.Overflow.AdmitDetached(core.SlotCaps(limits), perdure.SlotUsage{Detached: detached, PerProcess: ofProcess})
 }
 
+// HomeOf returns the home at which an execution of a task leaves its remains if it starts here.
+func (rs *Records) HomeOf(task perdure.Task) perdure.HomeID {
+	t, _ := rs.toolset.Find(task.Tool)
+	return rs.core.HomeOf(t)
+}
+
 // Claim claims the ledger row of a task: a new row, or that of an earlier execution.
 func (rs *Records) Claim(tx store.Tx, task perdure.Task) (perdure.Call, error) {
 	fingerprint, err := perdure.Fingerprint(task.Tool, task.Spec.Arguments)
@@ -216,14 +223,15 @@ func (rs *Records) Claim(tx store.Tx, task perdure.Task) (perdure.Call, error) {
 	next := perdure.Call{
 		Key: task.LedgerKey(), Turn: task.Turn, Task: task.ID, Attempt: task.Attempt,
 		Tool: task.Tool, Args: task.Spec.Arguments,
-		Fingerprint: fingerprint, Class: task.Class, Token: core.NewToken(), Worker: rs.core.Worker,
+		Fingerprint: fingerprint, Class: task.Class, Token: core.NewToken(), Worker: rs.core.Worker, Home: task.Home,
 	}
 	outcome, row, err := tx.Calls().Claim(next, rs.core.WorkerAlive(tx.Reader()))
 	if err != nil || outcome == perdure.Claimed {
 		return row, err
 	}
 	old := row
-	row.Token, row.Worker, row.Attempt, row.Executions = next.Token, next.Worker, task.Attempt, task.Executions
+	row.Token, row.Worker, row.Home = next.Token, next.Worker, next.Home
+	row.Attempt, row.Executions = task.Attempt, task.Executions
 	switch outcome {
 	case perdure.AlreadyUnknown: // an operator resolved it as run_again
 		row.State, row.Result = perdure.CallRunning, nil

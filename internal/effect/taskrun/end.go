@@ -242,8 +242,12 @@ func receiptFacts(t perdure.Task, end dispatch.End) []perdure.Fact {
 }
 
 func receipt(t perdure.Task, end dispatch.End) perdure.CancelReceipt {
-	return perdure.CancelReceipt{
+	r := perdure.CancelReceipt{
 		RequestedAt: t.CancelRequestedAt, SignalledAt: end.SignalledAt.UTC().Truncate(time.Microsecond),
-		DeadAt: end.ReturnedAt.UTC().Truncate(time.Microsecond), DidNotStop: end.DidNotStop,
+		DidNotStop: end.DidNotStop,
 	}
+	if !end.DidNotStop { // otherwise nobody knows that it is dead
+		r.DeadAt = end.ReturnedAt.UTC().Truncate(time.Microsecond)
+	}
+	return r
 }

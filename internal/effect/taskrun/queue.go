@@ -126,7 +126,7 @@ func (ts *Tasks) startIn(tx store.Tx, next perdure.Task) (c Claimed, err error) 
 		}
 	}
 	u := perdure.TaskUpdate{
-		Attempt: task.Attempt, State: perdure.TaskRunning, Detail: "Starting", Worker: ts.core.Worker, StartsExecution: true,
+		Attempt: task.Attempt, State: perdure.TaskRunning, Detail: "Starting", Worker: ts.core.Worker, StartsExecution: true, Home: ts.records.HomeOf(task),
 		DeadlineAt: tx.Now().Add(ts.toolset.DeadlineOf(task)),
 	}
 	change, err := ts.records.Update(tx, task, u)

@@ -33,6 +33,9 @@ type Claimed struct {
 	Row      perdure.Call // ledger row; without a token there is nothing to run
 	Owner    *core.Owner  // nil: its session cannot be found
 	logBytes int64        // length of its log in bytes
+	// remains says whether what an earlier attempt left can be judged here. It is only set for a
+	// take-over.
+	remains perdure.ExecutionRemains
 }
 
 // taskRun is one attempt of a task in this process. Thousands of them may be waiting, and each pays

@@ -63,7 +63,7 @@ func TestTakeOverWhoseAnswerWasLost(t *testing.T) {
 	e.core.Store = faulty.New(e.core.Store, faulty.Nth("InTx", 1, faulty.Fault{Act: faulty.DoAndTimeout}))
 	e.core.Work = e.core.Store
 
-	n, err := e.TakeOver(t.Context())
+	n, err := e.TakeOver(t.Context(), "")
 
 	if n != 1 || err != nil {
 		t.Fatalf("took over %d, %v", n, err)

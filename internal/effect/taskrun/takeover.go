@@ -21,17 +21,21 @@ const TakeOverBatch = 50
 
 // TakeOver takes over the live tasks whose workers are dead, and returns how many it took
 // over. It is part of every start, not only after a crash.
-func (ts *Tasks) TakeOver(ctx context.Context) (int, error) {
+//
+// of restricts it to tasks whose remains are at one home; empty: all. A task that waits for another
+// home is left alone, and does not count.
+func (ts *Tasks) TakeOver(ctx context.Context, of perdure.HomeID) (int, error) {
 	var tasks []perdure.Task
 	live := []perdure.TaskState{perdure.TaskRunning, perdure.TaskAwaitingInput}
 	err := ts.core.Store.View(ctx, func(r store.Reader) (err error) {
-		tasks, err = r.Tasks().List(store.TaskFilter{States: live, ExceptWorker: ts.core.Worker})
+		tasks, err = r.Tasks().List(store.TaskFilter{States: live, ExceptWorker: ts.core.Worker, Home: of})
 		alive := map[perdure.WorkerID]bool{} // each worker is looked up once, however many tasks it has
 		tasks = slices.DeleteFunc(tasks, func(t perdure.Task) bool {
 			if _, known := alive[t.Worker]; !known {
 				alive[t.Worker] = ts.core.OtherWorkerAlive(r, t.Worker)
 			}
-			return t.Kind == perdure.KindMonitor || alive[t.Worker] // a monitor has no work
+			return t.Kind == perdure.KindMonitor || alive[t.Worker] || // a monitor has no work
+				t.WaitsForHome != "" && ts.core.RemainsAt(r, t.Home) == perdure.RemainsElsewhere
 		})
 		return err
 	})
@@ -76,7 +80,7 @@ func (ts *Tasks) takeOverTask(ctx context.Context, task perdure.Task) error {
 	}
 	target, known := ts.toolset.Find(task.Tool)
 	found := perdure.OrphanedCall{
-		StopRequested: task.CancelRequested(), Class: task.Class,
+		StopRequested: task.CancelRequested(), Class: task.Class, Remains: c.remains,
 		Executions: task.Executions, MaxExecutions: ts.core.Limits.MaxExecutions,
 	}
 	if known {
@@ -85,15 +89,31 @@ func (ts *Tasks) takeOverTask(ctx context.Context, task perdure.Task) error {
 		found = ts.environment.Inspect(ctx, found, target, core.ToolCall(c.Row, task.DeadlineAt))
 	}
 	how := found.TakeOver()
+	if how == perdure.TakeOverWait {
+		return ts.waitForHome(ctx, task)
+	}
 	ts.core.Log.Info("task taken over", "task", task.ID, "tool", task.Tool, "class", task.Class,
 		"attempt", task.Attempt+1, "how", how)
 	return ts.resumeTask(ctx, c, how)
+}
+
+// waitForHome leaves a task to its home, and records that for those who look at the task.
+func (ts *Tasks) waitForHome(ctx context.Context, task perdure.Task) error {
+	if task.WaitsForHome == task.Home {
+		return nil
+	}
+	return ts.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+		_, err := ts.records.Update(tx, task, perdure.TaskUpdate{Attempt: task.Attempt, WaitsForHome: true,
+			Detail: "waits for " + core.HomeName(tx.Reader(), task.Home)})
+		return err
+	})
 }
 
 // readLeftTask reads what the previous worker of a task left.
 func (ts *Tasks) readLeftTask(ctx context.Context, task perdure.Task) (Claimed, error) {
 	c := Claimed{Task: task}
 	err := ts.core.Store.View(ctx, func(r store.Reader) (err error) {
+		c.remains = ts.core.RemainsAt(r, task.Home)
 		if c.Row, err = r.Calls().Get(task.LedgerKey()); err != nil {
 			return err
 		}
@@ -162,7 +182,7 @@ func (ts *Tasks) resumeTask(ctx context.Context, c Claimed, how perdure.TakeOver
 // reportTakeOver reports that this worker owns a task now. left is its record from before.
 func (ts *Tasks) reportTakeOver(left perdure.Task, how perdure.TakeOver) {
 	last := left.HeartbeatAt
-	if left.UpdatedAt.After(last) {
+	if left.UpdatedAt.After(last) && left.WaitsForHome == "" { // then another worker updated it last
 		last = left.UpdatedAt
 	}
 	ts.core.ReportTakeOver(core.TakenOver{Session: left.Session, Task: left.ID, Dead: left.Worker,
@@ -199,6 +219,7 @@ func (ts *Tasks) acquireTask(ctx context.Context, left Claimed, how perdure.Take
 func (ts *Tasks) acquireTaskIn(tx store.Tx, left Claimed, how perdure.TakeOver, again bool) (Claimed, error) {
 	u := perdure.TaskUpdate{
 		Attempt: left.Task.Attempt, IncrementAttempt: true, Worker: ts.core.Worker, StartsExecution: again,
+		Home:   ts.records.HomeOf(left.Task),
 		Detail: fmt.Sprintf("re-attached (attempt %d)", left.Task.Attempt+1),
 	}
 	if left.Task.State == perdure.TaskQueued { // so that no other worker starts it from the queue
@@ -223,7 +244,7 @@ func (ts *Tasks) acquireTaskIn(tx store.Tx, left Claimed, how perdure.TakeOver, 
 func takeOverRow(tx store.Tx, c Claimed, how perdure.TakeOver) (Claimed, error) {
 	old := c.Row
 	c.Row.Token, c.Row.Worker = core.NewToken(), OwnerAfter(how, old.Worker, c.Task.Worker)
-	c.Row.Attempt, c.Row.Executions = c.Task.Attempt, c.Task.Executions
+	c.Row.Attempt, c.Row.Executions, c.Row.Home = c.Task.Attempt, c.Task.Executions, c.Task.Home
 	var note []byte
 	if how == perdure.TakeOverRunAgain { // the log may hold output of an earlier attempt
 		note = fmt.Appendf(nil, "attempt %d\n", c.Task.Attempt)
@@ -337,7 +358,9 @@ func (ts *Tasks) stopTask(ctx context.Context, c Claimed, how perdure.TakeOver) 
 		end.Cause = perdure.CauseDeadline
 	}
 	target, _ := ts.toolset.Find(task.Tool)
-	if err := ts.environment.StopRemains(ctx, target, core.ToolCall(row, time.Time{}), task.ForceRequested()); err != nil {
+	if c.remains == perdure.RemainsUnseen { // nothing here could stop them, or see that they are dead
+		end.DidNotStop = true
+	} else if err := ts.environment.StopRemains(ctx, target, core.ToolCall(row, time.Time{}), task.ForceRequested()); err != nil {
 		ts.core.Log.Error("process of a dead attempt not stopped", "task", task.ID, "error", tool.Chain(err))
 		end.DidNotStop = true
 	}
