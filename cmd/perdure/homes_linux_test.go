@@ -81,8 +81,8 @@ func (d *doorway) commandPID() int {
 	return all[0].PID
 }
 
-// lives reports whether a process exists and is no zombie.
-func lives(pid int) bool {
+// pidLives reports whether a process exists and is no zombie.
+func pidLives(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	_, after, ok := strings.Cut(string(stat), ") ")
 	return err == nil && ok && !strings.HasPrefix(after, "Z")
@@ -127,15 +127,15 @@ func TestHomeReceipt(t *testing.T) {
 	w.two.insist(post{"/v1/tasks/" + string(task) + "/cancel", "cancel", "{}"})
 
 	got := w.two.waitsOrEnds(task)
-	if r := w.two.receipt(session, task); got.State.Terminal() || !r.DeadAt.IsZero() || !lives(pid) {
-		t.Fatalf("the task is %s (%s) with receipt %+v; its command lives: %t", got.State, got.StateDetail, r, lives(pid))
+	if r := w.two.receipt(session, task); got.State.Terminal() || !r.DeadAt.IsZero() || !pidLives(pid) {
+		t.Fatalf("the task is %s (%s) with receipt %+v; its command lives: %t", got.State, got.StateDetail, r, pidLives(pid))
 	}
 
 	w.one.start()
 	w.two.until("the end of the task", func() bool { return w.two.task(task).State.Terminal() })
 	got = w.two.task(task)
-	if r := w.two.receipt(session, task); got.State != perdure.TaskCanceled || r.DeadAt.IsZero() || r.DidNotStop || lives(pid) {
-		t.Errorf("the task is %s (%s) with receipt %+v; its command lives: %t", got.State, got.StateDetail, r, lives(pid))
+	if r := w.two.receipt(session, task); got.State != perdure.TaskCanceled || r.DeadAt.IsZero() || r.DidNotStop || pidLives(pid) {
+		t.Errorf("the task is %s (%s) with receipt %+v; its command lives: %t", got.State, got.StateDetail, r, pidLives(pid))
 	}
 }
 
@@ -152,8 +152,8 @@ func TestHomeAdopts(t *testing.T) {
 	w.one.kill()
 
 	got := w.two.waitsOrEnds(task)
-	if got.State.Terminal() || !lives(pid) {
-		t.Fatalf("the task is %s (%s); its command lives: %t", got.State, got.StateDetail, lives(pid))
+	if got.State.Terminal() || !pidLives(pid) {
+		t.Fatalf("the task is %s (%s); its command lives: %t", got.State, got.StateDetail, pidLives(pid))
 	}
 
 	w.one.start()
@@ -188,7 +188,7 @@ func TestHomeLost(t *testing.T) {
 			if got.State != want || !r.DeadAt.IsZero() || r.DidNotStop != cancel || got.WaitsForHome != "" {
 				t.Errorf("the task is %s (%s), waits for %q, with receipt %+v", got.State, got.StateDetail, got.WaitsForHome, r)
 			}
-			if !lives(pid) {
+			if !pidLives(pid) {
 				t.Error("the command of another machine is dead")
 			}
 		})
@@ -206,15 +206,15 @@ func TestHomePaused(t *testing.T) {
 	w.two.insist(post{"/v1/tasks/" + string(task) + "/cancel", "cancel", "{}"})
 
 	got := w.two.waitsOrEnds(task)
-	if r := w.two.receipt(session, task); got.State.Terminal() || !r.DeadAt.IsZero() || !lives(pid) {
-		t.Errorf("the task is %s (%s) with receipt %+v; its command lives: %t", got.State, got.StateDetail, r, lives(pid))
+	if r := w.two.receipt(session, task); got.State.Terminal() || !r.DeadAt.IsZero() || !pidLives(pid) {
+		t.Errorf("the task is %s (%s) with receipt %+v; its command lives: %t", got.State, got.StateDetail, r, pidLives(pid))
 	}
 
 	w.one.signal(syscall.SIGCONT)
 	w.two.until("the end of the task", func() bool { return w.two.task(task).State.Terminal() })
 	got = w.two.task(task)
-	if r := w.two.receipt(session, task); got.State != perdure.TaskCanceled || got.Attempt < 2 || r.DeadAt.IsZero() || r.DidNotStop || lives(pid) {
-		t.Errorf("the task is %s in attempt %d with receipt %+v; its command lives: %t", got.State, got.Attempt, r, lives(pid))
+	if r := w.two.receipt(session, task); got.State != perdure.TaskCanceled || got.Attempt < 2 || r.DeadAt.IsZero() || r.DidNotStop || pidLives(pid) {
+		t.Errorf("the task is %s in attempt %d with receipt %+v; its command lives: %t", got.State, got.Attempt, r, pidLives(pid))
 	}
 }
 
