@@ -2373,6 +2373,7 @@ export interface components {
             /** Format: int64 */
             executions: number;
             fingerprint: string;
+            home_id?: string;
             key: components["schemas"]["CallKey"];
             resolved_by?: string;
             result?: components["schemas"]["ToolResult"];
@@ -4148,6 +4149,7 @@ export interface components {
             force_requested_at?: string;
             /** Format: date-time */
             heartbeat_at?: string;
+            home_id?: string;
             id: string;
             input_request?: components["schemas"]["InputRequest"];
             kind: string;
@@ -4186,6 +4188,7 @@ export interface components {
             turn_id?: string;
             /** Format: date-time */
             updated_at: string;
+            waits_for_home?: string;
             wake: string;
             worker_id?: string;
         } & {
