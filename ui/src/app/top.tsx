@@ -15,7 +15,10 @@ export function Top() {
   return (
     <header className="top">
       <Link to="/sessions" className="brand" aria-label="Perdure">
-        <img src="./icon.svg" width="24" height="24" alt="" />
+        <svg viewBox="0 0 32 32" width="24" height="24" aria-hidden="true">
+          <rect width="32" height="32" rx="8" fill="#2f5bd8" />
+          <path d="M10 25V7h7.5a5.5 5.5 0 0 1 0 11H14" fill="none" stroke="#fff" strokeWidth="3.2" strokeLinecap="round" strokeLinejoin="round" />
+        </svg>
         <span>Perdure</span>
       </Link>
       <Crumbs />

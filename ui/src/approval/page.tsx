@@ -17,6 +17,7 @@ import { useOpenApprovals } from "./live";
 import { approvalLook, classLook } from "./look";
 import { hasty, inOrder } from "./order";
 import { useExact, useHistory } from "./read";
+import "../session/list.css";
 import "../session/session.css";
 import "./approval.css";
 

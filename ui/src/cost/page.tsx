@@ -11,6 +11,7 @@ import { Groups } from "./groups";
 import { csv, monthBeside, monthOf, type CostReport, type Month } from "./money";
 import { groups, save, useCosts, type Group, type Split } from "./read";
 import { Summary } from "./summary";
+import "../session/list.css";
 import "../session/session.css";
 import "../task/task.css";
 import "../schedule/schedule.css";

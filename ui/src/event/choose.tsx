@@ -9,6 +9,7 @@ import { Failure } from "../app/pieces";
 import { sessionLook } from "../session/look";
 import { age, oneLine, plural } from "../text/text";
 import type { Session } from "./types";
+import "../session/list.css";
 import "../session/session.css";
 import "./event.css";
 

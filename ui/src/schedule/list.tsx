@@ -9,6 +9,7 @@ import { Last } from "./fires";
 import { does, overlapWords, scheduleLook, stateOf, times, type Schedule } from "./look";
 import { useBudgets, useSchedules } from "./read";
 import { inZone, until } from "./when";
+import "../session/list.css";
 import "../session/session.css";
 import "./schedule.css";
 

@@ -12,7 +12,7 @@ import { age, modelName, oneLine, plural } from "../text/text";
 import { sessionLook } from "./look";
 import { useSessions } from "./rows";
 import { TitleField } from "./titlefield";
-import "./session.css";
+import "./list.css";
 
 const route = getRouteApi("/sessions");
 

@@ -12,6 +12,7 @@ import { CancelMatching } from "./cancelall";
 import { parseFilter, tabs, tabWords, type Tab } from "./filter";
 import { tabCounts, useOverview, useTaskRows } from "./rows";
 import { TaskRows } from "./tasklist";
+import "../session/list.css";
 import "../session/session.css";
 import "../session/new.css";
 import "./task.css";
