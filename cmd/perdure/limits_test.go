@@ -193,7 +193,7 @@ func TestLimitDefaults(t *testing.T) {
 		Limits: config.DefaultLimits(), Timing: config.DefaultTiming(), Timekeeping: timekeeping,
 		Outbound: local.Outbound{PerMinute: 1000}, Billing: local.Billing{Answer: 4096},
 		Cleanup: local.Cleanup{Interval: 30 * time.Second, Claim: 10 * time.Minute, Attempts: 10, Page: 8},
-		Workers: local.Workers{Lease: 10 * time.Second, Beat: 2 * time.Second, OrphanScan: 5 * time.Second},
+		Workers: local.Workers{Lease: 10 * time.Second, Beat: 2 * time.Second, OrphanScan: 5 * time.Second, HomeWait: 2 * time.Minute},
 		Sandbox: shell.Limits{Processes: 512, MemoryBytes: 8 << 30, OpenFiles: 1024, FileBytes: 4 << 30, CPU: time.Hour,
 			DiskBytes: 16 << 30},
 		Egress: egress.Config{MaxRequestBytes: egress.DefaultMaxBytes, MaxResponseBytes: egress.DefaultMaxBytes,
