@@ -3,6 +3,7 @@ package supervise_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -282,6 +283,55 @@ func TestNoSupervisor(t *testing.T) {
 			s.eventually("what was launched is dead", func() bool {
 				return len(s.processesWith("PERDURE_SUPERVISE="+s.dir)) == 0
 			})
+		})
+	}
+}
+
+// TestInterruptedLaunch ends supervisors by a signal before they take their ticket, as Ctrl-C does
+// between the fork of a supervisor and its own session. Another one is launched, so the command
+// runs, unless the signals do not end or come from no terminal (RC20).
+func TestInterruptedLaunch(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		signal string
+		times  int
+		starts bool
+	}{
+		"Ctrl-C":             {"INT", 1, true},
+		"Ctrl-\\ twice":      {"QUIT", 2, true},
+		"hangup":             {"HUP", 1, true},
+		"Ctrl-C at each one": {"INT", 3, false},
+		"kill":               {"KILL", 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			own, err := os.Executable()
+			if err != nil {
+				t.Fatal(err)
+			}
+			count, program := filepath.Join(t.TempDir(), "count"), filepath.Join(t.TempDir(), "supervisor")
+			script := fmt.Sprintf(`#!/bin/sh
+echo >>'%[1]s'
+[ "$(wc -l <'%[1]s')" -gt %[2]d ] || kill -%[3]s $$
+exec '%[4]s' "$@"
+`, count, c.times, c.signal, own)
+			if err := os.WriteFile(program, []byte(script), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			l := newLocalOf(t, program)
+			if err := l.Prepare(s.soon(), s.dir); err != nil {
+				t.Fatal(err)
+			}
+
+			_, err = l.Start(s.soon(), s.dir, s.shell(`echo a`))
+
+			if c.starts && err != nil || !c.starts && !isKind(err, supervise.NotStarted) {
+				t.Errorf("Start answers %v", err)
+			}
+			if !c.starts {
+				s.find(supervise.Revoked)
+			}
 		})
 	}
 }

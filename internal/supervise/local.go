@@ -281,7 +281,7 @@ func (l *Local) reap() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for pid := range l.children {
-		if ended, _ := reapChild(pid); ended {
+		if ended, _, _ := reapChild(pid); ended {
 			delete(l.children, pid)
 		}
 	}

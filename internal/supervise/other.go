@@ -26,6 +26,6 @@ func processAlive(int, uint64) bool                   { return false }
 func signalProcess(int, uint64, syscall.Signal) error { return missing() }
 func killRemains(context.Context, Record) error       { return missing() }
 func launch(string, string, *os.File) (int, error)    { return 0, missing() }
-func reapChild(int) (bool, int)                       { return true, -1 }
+func reapChild(int) (bool, int, syscall.Signal)       { return true, -1, 0 }
 func lockDir(string) (func(), error)                  { return nil, missing() }
 func killChild(int) error                             { return missing() }

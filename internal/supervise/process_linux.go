@@ -273,18 +273,20 @@ func launch(program, dir string, secrets *os.File) (int, error) {
 	})
 }
 
-// reapChild reports whether the child pid has ended, and its exit status; -1 if a signal ended it
-// or it was reaped before.
-func reapChild(pid int) (bool, int) {
+// reapChild reports whether the child pid has ended, its exit status, and the signal that ended it;
+// 0: none did. The status is -1 if a signal ended it, or it was reaped before.
+func reapChild(pid int) (bool, int, syscall.Signal) {
 	var ws syscall.WaitStatus
 	got, err := syscall.Wait4(pid, &ws, syscall.WNOHANG, nil)
 	switch {
+	case err == nil && got == pid && ws.Signaled():
+		return true, ws.ExitStatus(), ws.Signal()
 	case err == nil && got == pid:
-		return true, ws.ExitStatus()
+		return true, ws.ExitStatus(), 0
 	case errors.Is(err, syscall.ECHILD):
-		return true, -1
+		return true, -1, 0
 	}
-	return false, 0
+	return false, 0, 0
 }
 
 // killChild kills a child that was not reaped, so that its pid cannot have been reused.

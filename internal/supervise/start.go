@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -57,6 +58,29 @@ func (l *Local) start(ctx context.Context, dir string, c Command) (Record, error
 		return Record{}, failStart(dir, fmt.Errorf("write command: %w", err))
 	}
 	onStep(dir, "runtime wrote command")
+	var rec Record
+	for left := maxLaunches - 1; ; left-- {
+		rec, err = l.launch(ctx, dir, c, left == 0)
+		if !errors.Is(err, interrupted) {
+			break
+		}
+	}
+	onStep(dir, "runtime started")
+	return rec, err
+}
+
+// maxLaunches is how many supervisors are launched for a run at most. Each but the last was ended
+// by a signal of the terminal.
+const maxLaunches = 3
+
+// interrupted is the error of a supervisor that a signal of the terminal ended before it took the
+// ticket. Between its fork and its own session it is still in the process group of this process, so
+// that Ctrl-C reaches it. Nothing has happened yet, so another one can be launched.
+var interrupted = errors.New("a signal of the terminal ended the supervisor before it began")
+
+// launch launches a supervisor and waits until the command has started. last says that no other
+// supervisor is launched after this one, so it never returns interrupted.
+func (l *Local) launch(ctx context.Context, dir string, c Command, last bool) (Record, error) {
 	pass, err := newSecretPipe(c.Secrets)
 	if err != nil {
 		return Record{}, failStart(dir, fmt.Errorf("pass the secrets: %w", err))
@@ -68,11 +92,10 @@ func (l *Local) start(ctx context.Context, dir string, c Command) (Record, error
 	}
 	pass.launched()
 	onStep(dir, "runtime launched")
-	rec, reaped, err := l.awaitStart(ctx, dir, pid)
+	rec, reaped, err := l.awaitStart(ctx, dir, pid, last)
 	if !reaped {
 		l.adoptChild(pid)
 	}
-	onStep(dir, "runtime started")
 	return rec, err
 }
 
@@ -96,13 +119,13 @@ func (l *Local) adoptChild(pid int) {
 
 // awaitStart waits until our supervisor has the ticket and its record, or never will, and reports
 // whether it has reaped the supervisor.
-func (l *Local) awaitStart(ctx context.Context, dir string, pid int) (Record, bool, error) {
+func (l *Local) awaitStart(ctx context.Context, dir string, pid int, last bool) (Record, bool, error) {
 	late := time.NewTimer(l.startTimeout)
 	defer late.Stop()
 	look := time.NewTicker(time.Millisecond)
 	defer look.Stop()
 	for {
-		ended, code := reapChild(pid)
+		ended, code, by := reapChild(pid)
 		rec, err := readRecord(dir)
 		switch {
 		case err == nil && rec.PID == pid:
@@ -111,6 +134,8 @@ func (l *Local) awaitStart(ctx context.Context, dir string, pid int) (Record, bo
 			return Record{}, ended, err
 		case ended && code == exitNoTicket:
 			return Record{}, true, failStart(dir, checkTicket(dir))
+		case ended && ofTerminal(by) && !last && checkTicket(dir) == nil:
+			return Record{}, true, interrupted
 		case ended:
 			return Record{}, true, failStart(dir, fmt.Errorf("supervisor ended with status %d, stderr: %s", code, supervisorStderr(dir)))
 		}
@@ -128,6 +153,11 @@ func (l *Local) awaitStart(ctx context.Context, dir string, pid int) (Record, bo
 		case <-look.C:
 		}
 	}
+}
+
+// ofTerminal reports whether a terminal sends this signal to the processes in its foreground.
+func ofTerminal(s syscall.Signal) bool {
+	return s == syscall.SIGINT || s == syscall.SIGQUIT || s == syscall.SIGHUP
 }
 
 // failStart revokes the ticket, so that the failure is final, and adds NotStarted. If the ticket
