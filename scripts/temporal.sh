@@ -38,7 +38,7 @@ build_server() {
 }
 
 # test_module runs the module's tests with the arguments given.
-test_module() { (cd $module && go vet ./... && go test -count=1 "$@" ./...); }
+test_module() { (cd $module && go vet -tags live ./... && go test -count=1 "$@" ./...); }
 
 tidy() {
 	local folder
@@ -62,12 +62,12 @@ server)
 tidy) tidy ;;
 all)
 	build_server
-	PERDURE_TEMPORAL_SERVER=$server test_module -v -run '^TestLive' -timeout=20m
+	PERDURE_TEMPORAL_SERVER=$server test_module -tags live -v -run '^TestLive' -timeout=20m
 	test_module
 	;;
 record)
 	build_server
-	PERDURE_TEMPORAL_SERVER=$server PERDURE_TEMPORAL_RECORD=1 test_module -run '^TestLive' -timeout=20m
+	PERDURE_TEMPORAL_SERVER=$server PERDURE_TEMPORAL_RECORD=1 test_module -tags live -run '^TestLive' -timeout=20m
 	;;
 *) fail "unknown part $1: use workflows, server, record or tidy, or none" ;;
 esac

@@ -35,20 +35,26 @@ func newShared(t *testing.T, homeWait string) shared {
 			t.Fatal(err)
 		}
 	}
-	made := filepath.Join(w.one.data, backup.KeyringFile)
+	shareKeyring(t, w.one, w.two)
+	w.one.start()
+	w.two.start()
+	return w
+}
+
+// shareKeyring creates a keyring for a server, and gives another one the same.
+func shareKeyring(t *testing.T, one, two *doorway) {
+	t.Helper()
+	made := filepath.Join(one.data, backup.KeyringFile)
 	if _, err := secret.Create(made); err != nil {
 		t.Fatal(err)
 	}
 	keys, err := os.ReadFile(made)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(w.two.data, backup.KeyringFile), keys, 0o600)
+		err = os.WriteFile(filepath.Join(two.data, backup.KeyringFile), keys, 0o600)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.one.start()
-	w.two.start()
-	return w
 }
 
 // runsCommand starts a session at the first server whose model starts a command in the background.

@@ -17,10 +17,8 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/internal/backup"
 	"github.com/perdure/perdure/internal/egress"
 	"github.com/perdure/perdure/internal/pgtest"
-	"github.com/perdure/perdure/internal/secret"
 	"github.com/perdure/perdure/internal/soak"
 	"github.com/perdure/perdure/webhook"
 )
@@ -45,17 +43,7 @@ func newTwins(t *testing.T, rules egress.Rules) twins {
 			t.Fatal(err)
 		}
 	}
-	made := filepath.Join(w.one.data, backup.KeyringFile)
-	if _, err := secret.Create(made); err != nil {
-		t.Fatal(err)
-	}
-	keys, err := os.ReadFile(made)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(w.two.data, backup.KeyringFile), keys, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	shareKeyring(t, w.one, w.two)
 	w.one.start()
 	w.two.start()
 	return w

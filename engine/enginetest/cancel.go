@@ -201,8 +201,8 @@ func (s *scene) force(id perdure.TaskID) perdure.CancelReceipt {
 	return receipt
 }
 
-// forceEndsGrace pins that the fence does not wait for a grace period that lasts longer than any
-// law, and what is recorded of both requests (RC21).
+// forceEndsGrace: force fences a tool at once, although its grace period is longer than any law
+// runs, and the journal has both requests (RC21).
 func forceEndsGrace(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: spawning("bg_stubborn", "{}"), Grace: 4 * waitLimit})
 	s.say("go")

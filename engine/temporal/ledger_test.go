@@ -1,3 +1,5 @@
+//go:build live
+
 package temporal
 
 import (
@@ -35,7 +37,7 @@ type item struct {
 	Canceled bool
 	Held     bool     // the work does not end before the test lets it
 	Failing  bool     // the host fails with a text that no history may have
-	History  []string // what was committed: WORKER/GRANT
+	History  []string // a commit each: WORKER/GRANT
 	Lost     int      // how often somebody wrote under an old grant
 	Homeless bool     // it was worked on although its home did not answer
 }
@@ -46,7 +48,7 @@ func newLedger() *ledger {
 	return l
 }
 
-// change changes rows, and wakes everybody who waits for a change.
+// change changes rows, and wakes the goroutines that wait for a change.
 func (l *ledger) change(f func(rows map[string]*item)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,7 +97,7 @@ type Told struct {
 	Ended   bool
 }
 
-// Take stores a grant, and with it who has the work.
+// Take stores a grant, and with it the owner of the work.
 func (l *ledger) Take(a Ask, out *Told) error {
 	l.change(func(rows map[string]*item) {
 		r := rows[a.ID]
@@ -117,8 +119,8 @@ func (l *ledger) Take(a Ask, out *Told) error {
 	return nil
 }
 
-// Work waits until the work may end, and commits its end under the grant. Somebody who has it no
-// longer is Lost. It answers after a change, so that a worker can stop in between.
+// Work waits until the work may end, and commits its end under the grant. A former
+// owner is Lost. It answers after a change, so that a worker can stop in between.
 func (l *ledger) Work(a Ask, out *Told) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,3 +1,5 @@
+//go:build live
+
 package temporal
 
 import (
@@ -32,9 +34,6 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(m.Run())
 }
-
-// liveHeartbeat is the heartbeat timeout of live tests.
-const liveHeartbeat = time.Second
 
 // liveConfig returns the scheduler's configuration in live tests.
 func liveConfig(c client.Client, home string) Config {
@@ -77,11 +76,11 @@ type world struct {
 	workers map[string]*exec.Cmd
 }
 
-// newWorld starts a server. It skips the test where there is none.
+// newWorld starts a server.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	if os.Getenv("PERDURE_TEMPORAL_SERVER") == "" {
-		t.Skip("SKIPPED, because it needs a Temporal server: run  make temporal  instead, which builds one")
+		t.Fatal("PERDURE_TEMPORAL_SERVER is not set: run  make temporal  instead, which builds the server")
 	}
 	w := &world{ledger: newLedger(), t: t, address: "127.0.0.1:0", data: filepath.Join(t.TempDir(), "temporal.db"), workers: map[string]*exec.Cmd{}}
 	w.ledgers = w.serve(t)

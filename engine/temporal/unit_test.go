@@ -45,7 +45,7 @@ func (h hostFake) KeepTime(ctx context.Context) error {
 
 func (h hostFake) Tidy(context.Context) error { return h.tidy() }
 
-// process is the activities of a process, and what is closed when it stops.
+// process is the activities of a process, with a channel that is closed when it stops.
 type process struct {
 	activities
 	stop chan struct{}
@@ -405,7 +405,7 @@ func (r *recorder) send(_ context.Context, id string, msg wake, _ string, _ any)
 	return r.fail
 }
 
-// ids returns what was told, in order.
+// ids returns the ids of the recorded signals, in order.
 func (r *recorder) ids() []string {
 	var ids []string
 	for _, s := range r.all {
@@ -515,8 +515,8 @@ func TestReconcilerRepeats(t *testing.T) {
 		r.pass(t.Context())
 		page = Waiting{}
 		r.pass(t.Context())
-		if len(r.told) != 0 {
-			t.Errorf("it remembers %v", r.told)
+		if len(r.signals) != 0 {
+			t.Errorf("it remembers %v", r.signals)
 		}
 		page = waiting()
 		r.pass(t.Context())

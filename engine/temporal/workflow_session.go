@@ -43,7 +43,7 @@ func (w workflows) drive(ctx workflow.Context, s *sessionState) time.Duration {
 		return s.failed(err)
 	}
 	taken, wait := s.returned(rest.workResult)
-	if taken { // the driver has read at least what was committed before the activity began
+	if taken { // the driver has read at least the events from before the activity began
 		s.Seen, s.Again = max(told, rest.Seq), rest.Again
 	}
 	return wait
