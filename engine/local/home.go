@@ -49,8 +49,8 @@ func readHome(path string) (perdure.HomeID, error) {
 	}
 	id, err := perdure.ParseID[perdure.HomeID](strings.TrimSuffix(string(text), "\n"))
 	if err != nil {
-		return "", fmt.Errorf("%w home file %s: it is not one line home_ and 32 hexadecimal digits. Restore it from a copy. If there is none, delete it: "+
-			"a new id is created, and what is bound to the former one waits for an operator", perdure.Invalid, path)
+		return "", fmt.Errorf("%w home file %s: it must be one line, home_ and 32 hexadecimal digits. Restore it from a copy. If there is none, delete it: "+
+			"a new id is created, and commands that were started under the former id are no longer adopted", perdure.Invalid, path)
 	}
 	return id, nil
 }
