@@ -44,7 +44,7 @@ type Engine struct {
 
 	pruneNext   time.Time   // only touched in Run: the next retention pass
 	pruning     atomic.Bool // a retention pass is running
-	resealedKey string      // only touched in Run: the key of the last re-encryption pass
+	resealedKey string      // only touched in Run: the key of the last re-encryption pass, or of the start
 	pruneSoon   atomic.Bool // the last retention pass left work to another cleaner, which may have crashed
 
 	mu       sync.Mutex                         // not held while waiting for the store, because transactions lock it
@@ -95,6 +95,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	defer e.host.ExportGauges()()
 	defer func() { e.shutDown(ctx, store.Broken(err) || store.Broken(context.Cause(ctx))) }()
 	e.startHeartbeats(ctx)
+	e.resealedKey = e.host.Retention().CurrentKey() // a rotation from now on is one of this run
 	e.background(work, e.clean)
 	err = e.recover(work)
 	if err == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/perdure/perdure/internal/secret"
 	"github.com/perdure/perdure/internal/sessionport"
 	"github.com/perdure/perdure/model/scripted"
+	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/tool"
 	"github.com/perdure/perdure/tool/session"
@@ -81,6 +83,75 @@ steps:
 	}
 	if want := []string{"secret.set n", "key.rotated " + key, "key.resealed " + key}; !slices.Equal(deeds, want) {
 		t.Errorf("the audit log says %q, want %q", deeds, want)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// onView is a store that runs a function once, before the next view.
+type onView struct {
+	store.Store
+	first atomic.Pointer[func()]
+}
+
+// View implements store.Store.
+func (s *onView) View(ctx context.Context, fn func(store.Reader) error) error {
+	if first := s.first.Swap(nil); first != nil {
+		(*first)()
+	}
+	return s.Store.View(ctx, fn)
+}
+
+// TestKeyIsRotatedWhileTheEngineStarts: a rotation before the first retention pass is recorded, too.
+func TestKeyIsRotatedWhileTheEngineStarts(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	st := &onView{Store: memory.New(memory.Config{})}
+	home, err := local.OpenDataDir(t.Context(), local.DataDirConfig{Dir: dir, Store: st})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer home.Close()
+	model, err := scripted.Parse("rotate", []byte("steps:\n  - {text: x, repeat: true}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	eng, err := local.Open(t.Context(), local.Config{
+		Store: st, Model: model, Tools: tool.NewRegistry(),
+		Storage: local.Storage{Secrets: home.Secrets}, Workers: local.Workers{Beat: 20 * time.Millisecond},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := make(chan string, 1)
+	rotate := func() {
+		elsewhere, err := secret.Load(filepath.Join(dir, "keyring"))
+		var key string
+		if err == nil {
+			key, err = elsewhere.Rotate()
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		keys <- key
+	}
+	st.first.Store(&rotate)
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	ended := make(chan error, 1)
+	go func() { ended <- eng.Run(ctx) }()
+
+	key := <-keys
+	rotated := func() bool {
+		return slices.ContainsFunc(audited(t, st), func(e store.AuditEntry) bool {
+			return e.Action == "key.rotated" && e.Subject == key
+		})
+	}
+	for look := time.NewTicker(10 * time.Millisecond); ctx.Err() == nil && !rotated(); <-look.C {
+	}
+	if !rotated() {
+		t.Error("the audit log does not have the rotation")
 	}
 	stop()
 	if err := <-ended; err != nil {
