@@ -326,7 +326,8 @@ func (e *Engine) shutDown(ctx context.Context, broken bool) {
 	e.group.Wait()
 	e.host.Close()
 	e.stopHeartbeats()
-	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.Timing.Return) // even if some work has not returned
+	// even if some work has not returned
+	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.Timing.Return)
 	defer cancel()
 	err := e.cfg.Store.InTx(rest, func(tx store.Tx) error {
 		if lost {

@@ -104,7 +104,8 @@ func (s *onView) View(ctx context.Context, fn func(store.Reader) error) error {
 	return s.Store.View(ctx, fn)
 }
 
-// TestKeyIsRotatedWhileTheEngineStarts: a rotation before the first retention pass is recorded, too.
+// TestKeyIsRotatedWhileTheEngineStarts: a rotation before the first retention pass is recorded,
+// too.
 func TestKeyIsRotatedWhileTheEngineStarts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
