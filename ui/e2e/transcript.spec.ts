@@ -38,6 +38,15 @@ test("a turn that continued after a provider error says so, and ends with its nu
   await expect(page.locator("header").getByText(/price of 1 model call unknown/)).toBeVisible();
 });
 
+test("a turn that is over soon after the page was opened shows what it cost", async ({ page, server }) => {
+  const id = await scripted(server, "Quick");
+  const read = page.waitForResponse((r) => r.url().includes("/v1/costs?"));
+  await enter(page, server, `sessions/${id}`);
+  await (await read).finished();
+  await server.say(id, "report");
+  await expect(page.getByText(/Turn completed · .* · price of 1 model call unknown/)).toBeVisible();
+});
+
 test("an image is shown from the server, and bytes that are no image leave a word", async ({ page, server }) => {
   const id = await scripted(server, "Images");
   const png = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAE0lEQVR4nGNgYPiPFQ0tCQaG/wBZ4z/BgZ+ZtgAAAABJRU5ErkJggg==", "base64");

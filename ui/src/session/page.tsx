@@ -27,7 +27,7 @@ export function SessionPage() {
 function SessionView({ id }: { id: string }) {
   const reading = useTranscript(id);
   const { session, error } = reading;
-  const spend = useSpend(id, !!reading.turn);
+  const spend = useSpend(id, reading);
   useTitle(session ? oneLine(session.title || "Untitled", 60) : "Session");
   if (error instanceof RequestFailed && (error.status === 404 || error.status === 400)) return <NotFound what="session" id={id} />;
   if (!session || (reading.loading && reading.entries.length === 0)) {

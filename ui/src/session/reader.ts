@@ -30,6 +30,7 @@ export type Reading = {
   entries: readonly Entry[];
   texts: Texts; // of the entries that grow
   turn: Turn | undefined;
+  turns: number; // that were read, the running one included
   context: number; // tokens of the last model call; 0: not known
   denials: readonly Denial[];
   earlier: boolean; // there are events before the first entry
@@ -105,6 +106,7 @@ export function useTranscript(id: string): Reading {
       entries: fold.entries.slice(),
       texts: fold.texts,
       turn: fold.turn,
+      turns: fold.turns,
       context: fold.context,
       denials: fold.denials,
       earlier: (events.current[0]?.seq ?? 1) > 1,

@@ -6,10 +6,11 @@ import type { CostLine } from "../cost/money";
 // Spend is what a session and its subagents cost so far, also by turn, and the budgets that stop it.
 export type Spend = { total: CostLine; turns: ReadonlyMap<string, CostLine>; budgets: Schemas["Standing"][] };
 
-// useSpend reads what a session cost. It is read again when a turn starts or ends.
-export function useSpend(id: string, running: boolean): Spend | undefined {
+// useSpend reads what a session cost. It is read again when a turn starts or ends, even a turn that is
+// shorter than the time for which an answer counts as fresh.
+export function useSpend(id: string, { turns, turn }: { turns: number; turn: unknown }): Spend | undefined {
   const { data } = useQuery({
-    queryKey: ["spend", id, running],
+    queryKey: ["spend", id, turns, !turn],
     queryFn: async ({ signal }): Promise<Spend> => {
       const [costs, budgets] = await Promise.all([
         need(api.GET("/v1/costs", { signal, params: { query: { group: "turn", session: id } } })),
