@@ -34,22 +34,23 @@ func (s Session) Unread() bool { return s.LastSeq > s.SeenSeq }
 // SessionFilter narrows a list of sessions. The zero value lists all.
 type SessionFilter struct {
 	HasDriver bool                  // only those with a driver, alive or dead: Worker is set
+	Unread    bool                  // only those without a driver that have unread events
 	Parent    perdure.SessionID     // only its children; empty: all
 	Org       string                // with OneOrg: only those of this org, possibly the empty one
-	OneOrg    bool                  // otherwise all orgs; excludes Unrested and Parent
-	Labels    perdure.LabelFilter   // only those with all of these; excludes Unrested and Parent
-	Status    perdure.SessionStatus // only those with this status; empty: all; excludes Unrested and Parent
-	Roots     bool                  // only those without a parent; excludes Unrested and Parent
+	OneOrg    bool                  // otherwise all orgs; excludes HasDriver, Unread and Parent
+	Labels    perdure.LabelFilter   // only those with all of these; excludes HasDriver, Unread and Parent
+	Status    perdure.SessionStatus // only those with this status; empty: all; excludes HasDriver, Unread and Parent
+	Roots     bool                  // only those without a parent; excludes HasDriver, Unread and Parent
 	Title     perdure.TitleFilter   // only those whose title matches; empty: all
 	Limit     int                   // 0: no limit
 }
 
 // Check checks a filter. Invalid: the error says what is wrong.
 func (f SessionFilter) Check() error {
-	byWork := f.Parent != "" || f.HasDriver
-	if byWork && (f.OneOrg || f.Matched()) {
-		return fmt.Errorf("%w filter: org, labels, status and roots cannot be combined with parent and unrested",
-			perdure.Invalid)
+	byWork := f.Parent != "" || f.HasDriver || f.Unread
+	if byWork && (f.OneOrg || f.Matched()) || f.Unread && (f.HasDriver || f.Parent != "") {
+		return fmt.Errorf("%w filter: org, labels, status and roots cannot be combined with parent, has driver and"+
+			" unread, nor unread with the other two", perdure.Invalid)
 	}
 	if f.Status != "" {
 		if err := f.Status.Check(); err != nil {

@@ -27,6 +27,12 @@ type Home struct {
 	Present bool // a worker of it has a valid lease by the store's clock
 }
 
+// Work is what a scheduler outside of the engine gives out: a session, or one task of it.
+type Work struct {
+	Session perdure.SessionID
+	Task    perdure.TaskID // empty: the session
+}
+
 // Heartbeat is the result of a heartbeat.
 type Heartbeat struct {
 	Canceled []perdure.TaskID // its live tasks with a cancel request
@@ -43,10 +49,21 @@ type WorkerReader interface {
 	Home(id perdure.HomeID) (Home, error)
 	// Homes lists all homes, by id.
 	Homes() ([]Home, error)
+	// Granted returns the number of the last grant of a work that was used; 0: none was.
+	Granted(w Work) (int64, error)
+}
+
+// GrantWriter writes grants.
+type GrantWriter interface {
+	// UseGrant records that a worker uses the grant with this number. The scheduler that gives the
+	// work out counts the grants of each work. The worker that used the last grant may use it
+	// again. Otherwise Lost: the number is not above that of the last one.
+	UseGrant(w Work, by perdure.WorkerID, number int64) error
 }
 
 // WorkerWriter writes workers.
 type WorkerWriter interface {
+	GrantWriter
 	// Put adds or replaces the row, and with it the row of its home.
 	Put(w Worker) error
 	// Renew renews the lease to now + lease and sets heartbeat_at of the worker's live tasks,

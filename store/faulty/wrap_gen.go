@@ -169,6 +169,10 @@ func (x workerReaderWrapper) Homes() ([]store.Home, error) {
 	return call1(x.handle, "Workers.Homes", func() ([]store.Home, error) { return x.in.Homes() })
 }
 
+func (x workerReaderWrapper) Granted(w store.Work) (int64, error) {
+	return call1(x.handle, "Workers.Granted", func() (int64, error) { return x.in.Granted(w) })
+}
+
 // requestReaderWrapper is store.RequestReader, with the faults of the plan.
 type requestReaderWrapper struct {
 	in     store.RequestReader
@@ -997,6 +1001,10 @@ func (x workersWrapper) Retire(id perdure.WorkerID) error {
 
 func (x workersWrapper) Remove(id perdure.WorkerID) error {
 	return call0(x.handle, "Workers.Remove", func() error { return x.in.Remove(id) })
+}
+
+func (x workersWrapper) UseGrant(w store.Work, by perdure.WorkerID, number int64) error {
+	return call0(x.handle, "Workers.UseGrant", func() error { return x.in.UseGrant(w, by, number) })
 }
 
 func (x workersWrapper) Elect(role string) (bool, error) {

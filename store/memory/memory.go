@@ -54,7 +54,8 @@ type state struct {
 	deliveries tree[row[store.Delivery]]
 	files      tree[store.File]
 	workers    tree[store.Worker]
-	homes      tree[store.Home]    // SeenAt without the leases of workers, and without Present
+	homes      tree[store.Home] // SeenAt without the leases of workers, and without Present
+	grants     tree[grant]
 	requests   tree[store.Request] // by scope and key
 	bulks      tree[store.Bulk]    // by id and org
 	approvals  tree[row[perdure.Approval]]

@@ -51,6 +51,7 @@ func (t sessionStore) Remove(id perdure.SessionID) error {
 	t.secrets = without(t.secrets, func(s store.Secret) bool { return s.Session == id })
 	t.removeBudgets(id)
 	t.removeHooks(id)
+	t.grants = without(t.grants, func(g grant) bool { return g.work.Session == id })
 	t.snapshots = t.snapshots.remove(string(id))
 	t.sessions = t.sessions.remove(string(id))
 	t.appended = append(t.appended, id) // watchers of the session are notified

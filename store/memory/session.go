@@ -40,7 +40,7 @@ func (v sessionStore) List(filter store.SessionFilter) ([]store.Session, error) 
 	var found []store.Session
 	matches := filter.Title.Matcher()
 	for _, s := range v.sessions.from("") {
-		if (!filter.HasDriver || s.Worker != "") && (filter.Parent == "" || filter.Parent == s.Parent) &&
+		if (!filter.HasDriver || s.Worker != "") && (!filter.Unread || s.Worker == "" && s.Unread()) && (filter.Parent == "" || filter.Parent == s.Parent) &&
 			(!filter.OneOrg || filter.Org == s.Org) && (filter.Status == "" || filter.Status == s.Status) && (!filter.Roots || s.Parent == "") &&
 			filter.Labels.Matches(s.Labels) && matches(s.Title) {
 			found = append(found, cloneSession(s.Session))

@@ -23,6 +23,7 @@ func (t taskStore) Prune(before time.Time, limit int) ([]perdure.Task, error) {
 		}
 		t.inboxes, t.logs = t.inboxes.remove(string(task.ID)), t.logs.remove(string(task.ID))
 		t.tasks = t.tasks.remove(string(task.ID))
+		t.grants = t.grants.remove(grantKey(store.Work{Session: task.Session, Task: task.ID}))
 	}
 	for key, r := range t.deliveries.from("") { // iterates over the tree as it was before
 		if gone[r.value.Task] {

@@ -55,6 +55,31 @@ func (v workerStore) Homes() (found []store.Home, err error) {
 	return found, nil
 }
 
+// Granted returns the number of the last grant of a work that was used.
+func (v workerStore) Granted(w store.Work) (int64, error) {
+	last, _ := v.grants.get(grantKey(w))
+	return last.number, nil
+}
+
+// UseGrant records that a grant is used.
+func (t workerStore) UseGrant(w store.Work, by perdure.WorkerID, number int64) error {
+	last, _ := t.grants.get(grantKey(w))
+	if number <= 0 || number < last.number || number == last.number && by != last.by {
+		return fmt.Errorf("use grant %d of %s %s: %w: a later grant was used", number, w.Session, w.Task, perdure.Lost)
+	}
+	t.grants = t.grants.put(grantKey(w), grant{w, by, number})
+	return nil
+}
+
+// grant is the last grant of a work that was used.
+type grant struct {
+	work   store.Work
+	by     perdure.WorkerID
+	number int64
+}
+
+func grantKey(w store.Work) string { return string(w.Session) + " " + string(w.Task) }
+
 // withWorkers adds what the leases of a home's workers say.
 func (v workerStore) withWorkers(h store.Home) store.Home {
 	for _, w := range v.workers.from("") {

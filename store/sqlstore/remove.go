@@ -39,7 +39,7 @@ func removals() []string {
 		removeLogs, removeMessages, removeDeliveries, removeApprovals, removeTasks, removeCalls, removeSpawns,
 		removePartials,
 		removeFiles, removeImages, removeResources, orphanLeases, orphanPayments, removeScheduleFires, removeSchedules,
-		removeValues, removeSecrets, removeHookDeliveries, removeHooks, removeLabels, removeSnapshot, removeEvents,
+		removeValues, removeSecrets, removeHookDeliveries, removeHooks, removeLabels, removeGrants, removeSnapshot, removeEvents,
 		removeSession,
 	}
 }

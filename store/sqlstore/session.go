@@ -22,6 +22,7 @@ const (
 	listSessions   = `SELECT ` + sessionColumns + ` FROM session` + newestFirst
 	listOfOrg      = `SELECT ` + sessionColumns + ` FROM session WHERE org = $2` + newestFirst
 	listDriven     = `SELECT ` + sessionColumns + ` FROM session WHERE worker_id <> ''` + newestFirst
+	listUnread     = `SELECT ` + sessionColumns + ` FROM session WHERE worker_id = '' AND last_seq > taken_seq` + newestFirst
 	listChildren   = `SELECT ` + sessionColumns + ` FROM session WHERE parent_id = $2 AND parent_id <> ''` + newestFirst
 	listWithDriver = `SELECT ` + sessionColumns +
 		` FROM session WHERE parent_id = $2 AND parent_id <> '' AND worker_id <> ''` + newestFirst
@@ -66,6 +67,8 @@ func (tx sessionStore) List(filter store.SessionFilter) ([]store.Session, error)
 		query, args = listChildren, append(args, filter.Parent)
 	case filter.HasDriver:
 		query = listDriven
+	case filter.Unread:
+		query = listUnread
 	}
 	if filter.Title != "" {
 		found, err := tx.listTitled(filter.Title, limit, tx.locked(query), args)

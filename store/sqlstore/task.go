@@ -39,7 +39,8 @@ const (
 	listLiveTasks = `SELECT ` + taskColumns + ` FROM task WHERE ` + liveStates + ` AND ` + taskFilter
 	countTasks    = `SELECT ` + countColumns + ` FROM task WHERE state = $1 GROUP BY session_id ORDER BY MIN(position)`
 	countOwnTasks = `SELECT ` + countColumns + ` FROM task WHERE state = $1 AND session_id = $2 GROUP BY session_id`
-	updateTask    = `UPDATE task SET state = $2, worker_id = $3, attempt = $4, record = $5, ended_us = $6, home_id = $7 WHERE id = $1`
+	updateTask    = `UPDATE task SET state = $2, worker_id = $3, attempt = $4, record = $5, ended_us = $6, home_id = $7, heartbeat_us = $8
+		WHERE id = $1`
 )
 
 // taskStates is the number of state parameters in taskFilter: there are no more states.
@@ -170,7 +171,8 @@ func (tx taskStore) Update(session perdure.SessionID, id perdure.TaskID,
 	}
 	record, body, err := asStored(change.Task)
 	if err == nil {
-		_, err = tx.exec(updateTask, id, record.State, record.Worker, record.Attempt, body, endedMicros(record), record.Home)
+		_, err = tx.exec(updateTask, id, record.State, record.Worker, record.Attempt, body, endedMicros(record), record.Home,
+			micros(record.HeartbeatAt))
 	}
 	if err != nil {
 		return perdure.TaskChange{Task: t}, fmt.Errorf("update task %s: %w", id, err)

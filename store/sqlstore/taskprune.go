@@ -46,6 +46,9 @@ func (tx taskStore) Prune(before time.Time, limit int) ([]perdure.Task, error) {
 				return nil, fmt.Errorf("prune task %s: %w", t.ID, err)
 			}
 		}
+		if _, err := tx.exec(removeGrant, t.Session, t.ID); err != nil {
+			return nil, fmt.Errorf("prune task %s: %w", t.ID, err)
+		}
 	}
 	return old, nil
 }

@@ -26,6 +26,14 @@ const (
 	selectHome  = `SELECT ` + homeColumns + ` FROM home WHERE id = $1`
 	listHomes   = `SELECT ` + homeColumns + ` FROM home ORDER BY id`
 
+	selectGrant = `SELECT number FROM work_grant WHERE session_id = $1 AND task_id = $2`
+	useGrant    = `INSERT INTO work_grant (session_id, task_id, worker_id, number) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (session_id, task_id) DO UPDATE SET worker_id = excluded.worker_id, number = excluded.number
+		WHERE work_grant.number < excluded.number
+			OR work_grant.number = excluded.number AND work_grant.worker_id = excluded.worker_id`
+	removeGrant  = `DELETE FROM work_grant WHERE session_id = $1 AND task_id = $2`
+	removeGrants = `DELETE FROM work_grant WHERE session_id = $1`
+
 	listWorkers      = `SELECT ` + workerColumns + ` FROM worker ORDER BY id`
 	extendLease      = `UPDATE worker SET lease_us = $2 WHERE id = $1`
 	undoTakeUp       = `UPDATE session SET take_ups = take_ups - 1 WHERE worker_id = $1 AND worker_id <> '' AND take_ups > 0`
@@ -62,6 +70,28 @@ func (tx workerStore) Home(id perdure.HomeID) (store.Home, error) {
 func (tx workerStore) Homes() ([]store.Home, error) {
 	found, err := list(tx.Tx, tx.scanHome, listHomes)
 	return wrapped(found, err, "list homes")
+}
+
+// Granted returns the number of the last grant of a work that was used.
+func (tx workerStore) Granted(w store.Work) (int64, error) {
+	last, err := one(tx.Tx, number, selectGrant, w.Session, w.Task)
+	if missing(err) {
+		return 0, nil
+	}
+	return wrapped(last, err, "grant of %s %s", w.Session, w.Task)
+}
+
+// UseGrant records that a grant is used. It waits for a transaction that uses another grant of the
+// same work.
+func (tx workerStore) UseGrant(w store.Work, by perdure.WorkerID, next int64) error {
+	if next <= 0 {
+		return fmt.Errorf("use grant %d of %s %s: %w: grants begin at 1", next, w.Session, w.Task, perdure.Lost)
+	}
+	n, err := tx.exec(useGrant, w.Session, w.Task, by, next)
+	if err == nil && n == 0 {
+		err = fmt.Errorf("%w: a later grant was used", perdure.Lost)
+	}
+	return wrap(err, "use grant %d of %s %s", next, w.Session, w.Task)
 }
 
 func (tx workerStore) scanHome(r row) (store.Home, error) {

@@ -196,6 +196,7 @@ func refuseLabels(s *subject) {
 	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.Sessions().SetLabels(mint[perdure.SessionID](s), nil) })
 	for _, f := range []store.SessionFilter{
 		{Labels: perdure.LabelFilter{"A"}}, {Labels: make(perdure.LabelFilter, 17)},
+		{Labels: perdure.LabelFilter{"a"}, Unread: true}, {Unread: true, HasDriver: true}, {Unread: true, Parent: id},
 		{Labels: perdure.LabelFilter{"a"}, HasDriver: true}, {Labels: perdure.LabelFilter{"a"}, Parent: id},
 	} {
 		s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.Sessions().List(f); return err })

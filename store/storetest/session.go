@@ -269,7 +269,15 @@ func listUnrested(s *subject) {
 	s.same("unrested", s.listed(store.SessionFilter{HasDriver: true}), []perdure.SessionID{driven})
 	s.same("all", s.listed(store.SessionFilter{}), []perdure.SessionID{never, rested, driven})
 
+	s.same("unread", s.listed(store.SessionFilter{Unread: true}), []perdure.SessionID(nil))
+	for _, id := range []perdure.SessionID{driven, rested, never} {
+		s.append(id, 1)
+	}
+	s.same("unread", s.listed(store.SessionFilter{Unread: true}), []perdure.SessionID{never, rested})
+	s.same("one of them", s.listed(store.SessionFilter{Unread: true, Limit: 1}), []perdure.SessionID{never})
+
 	s.take(rested, worker)
+	s.same("unread", s.listed(store.SessionFilter{Unread: true}), []perdure.SessionID{never})
 	s.same("one of two", s.listed(store.SessionFilter{HasDriver: true, Limit: 1}), []perdure.SessionID{rested})
 }
 
