@@ -184,6 +184,7 @@ func (w taskWrite) keepsTheLaws(t *rapid.T) {
 	must(task.Attempt == old.Attempt || u.IncrementAttempt && task.Attempt == old.Attempt+1, "an attempt grows by one, when it is asked to")
 	must(task.LogBytes >= old.LogBytes, "a log only grows (BG13)")
 	must(task.Executions == old.Executions || u.StartsExecution && task.Executions == old.Executions+1, "an execution is counted once")
+	must(task.Executions == old.Executions || task.HeartbeatAt.Equal(w.now), "what starts has a heartbeat")
 	// an operator's resolution drops the cancel request
 	rerun := old.State == perdure.TaskUnknown && task.State == perdure.TaskQueued
 	must(!old.CancelRequested() || rerun || task.CancelBy == old.CancelBy && task.CancelRequestedAt.Equal(old.CancelRequestedAt), "the first cancel wins (RC1)")
@@ -231,7 +232,7 @@ func taskLaws(now time.Time) []taskLaw {
 			}, true},
 		{"7.3_5_an_answer_clears_the_request", asking, perdure.TaskUpdate{State: perdure.TaskRunning, StartsExecution: true},
 			func(t *perdure.Task) {
-				t.InputRequest, t.State, t.Executions, t.StartedAt, t.UpdatedAt = nil, perdure.TaskRunning, 1, now, now
+				t.InputRequest, t.State, t.Executions, t.StartedAt, t.HeartbeatAt, t.UpdatedAt = nil, perdure.TaskRunning, 1, now, now, now
 			}, true},
 		{"7.3_5_another_question_replaces_the_first", asking, perdure.TaskUpdate{InputRequest: &perdure.InputRequest{ID: "req_2"}},
 			func(t *perdure.Task) { t.InputRequest, t.UpdatedAt = &perdure.InputRequest{ID: "req_2"}, now }, true},

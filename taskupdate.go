@@ -28,7 +28,7 @@ type TaskUpdate struct {
 
 	IncrementAttempt bool     // a new attempt starts, with Worker as its owner
 	Worker           WorkerID // the new owner; with IncrementAttempt or at the first start
-	StartsExecution  bool     // an execution starts
+	StartsExecution  bool     // an execution starts, which counts as a heartbeat
 	Home             HomeID   // with StartsExecution: where its remains will be; empty: it leaves none
 	WaitsForHome     bool     // only its home can take the task over
 	Rerun            bool     // an operator's answer: unknown may become queued
@@ -142,7 +142,7 @@ func (t *Task) step(u TaskUpdate, now time.Time) error {
 	}
 	if u.StartsExecution {
 		t.Executions++
-		t.Home = u.Home
+		t.Home, t.HeartbeatAt = u.Home, now
 	}
 	if to == "" || to == t.State {
 		t.InputRequest = cmp.Or(u.InputRequest, t.InputRequest)

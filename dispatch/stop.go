@@ -87,7 +87,7 @@ func (d *Runner) mark(r *run, cause perdure.Cause) (fresh bool) {
 // signal tells the work to stop.
 func (d *Runner) signal(r *run, cause perdure.Cause) {
 	r.cancel(cause)
-	if r.work.Kill != nil {
+	if r.work.Kill != nil && cause != perdure.CauseSuperseded { // then it belongs to another worker
 		go d.kill(r)
 	}
 }

@@ -196,6 +196,8 @@ func (d *Denied) Error() string { return d.Result.Text }
 type SpawnResult struct {
 	Task     perdure.Task
 	Position int // in the queue, from 1; 0: it runs
+	// HasSlot says that it runs, or will as soon as the scheduler gives it to a process.
+	HasSlot bool
 }
 
 // WaitRequest says which tasks to wait for.

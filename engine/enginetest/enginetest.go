@@ -115,6 +115,15 @@ type Outside interface {
 	Release(tool string)
 }
 
+// Spread is a World in which any of several engines does the work, as a scheduler outside of them
+// says. There a new run is queued until an engine gets it. The receipt of a cancel that another
+// engine carries out is complete only in the journal. Each engine reports what it has taken over.
+type Spread interface {
+	World
+	// Engines returns the running engines; Start has returned the first one.
+	Engines() []engine.Engine
+}
+
 // Harness opens worlds. Each law gets a fresh one.
 type Harness func(t *testing.T, s Setup) World
 

@@ -109,6 +109,9 @@ func backgroundPlaceholder(t *testing.T, open Harness) { // TestBackgroundPlaceh
 	s.Release("hold")
 	s.rest()
 
+	if s.spread() { // it had no deadline yet
+		live.DeadlineAt = time.Time{}
+	}
 	if want := placeholder(live, `"reason":"routed"`, textRouted); string(answer.Result.Result) != want ||
 		answer.Status != perdure.StatusSuccess {
 		t.Errorf("got %s %s\nwant %s", answer.Status, answer.Result.Result, want)
@@ -185,7 +188,7 @@ func cancelDetached(t *testing.T, open Harness) { // RC1 to RC5
 	again := s.cancel(id)
 	task := s.awaitDelivered(perdure.TaskCanceled)
 
-	if first.RequestedAt.IsZero() || first.SignalledAt.IsZero() || !again.RequestedAt.IsZero() &&
+	if first.RequestedAt.IsZero() || first.SignalledAt.IsZero() && !s.spread() || !again.RequestedAt.IsZero() &&
 		!again.RequestedAt.Equal(first.RequestedAt) {
 		t.Errorf("receipts %+v and %+v", first, again)
 	}
@@ -363,7 +366,7 @@ func slotsReleased(t *testing.T, open Harness) {
 	for _, f := range facts[perdure.TaskCreated](s) {
 		states = append(states, f.Task.State)
 	}
-	if slices.Contains(states, perdure.TaskQueued) || len(states) != 4 {
+	if slices.Contains(states, perdure.TaskQueued) && !s.spread() || len(states) != 4 {
 		t.Errorf("the tasks started as %v: a slot was not released", states)
 	}
 }

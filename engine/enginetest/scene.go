@@ -216,6 +216,10 @@ func (s *scene) awaitDelivered(want perdure.TaskState) perdure.Task {
 
 // placeholder returns the placeholder of a detached call (LN6). how is the part with the reason.
 func placeholder(task perdure.Task, how, message string) string {
+	if task.DeadlineAt.IsZero() {
+		return fmt.Sprintf(`{"type":"background","tool":%q,%s,"background_id":%q,"task_id":%q,"message":%q}`,
+			task.Tool, how, task.ID, task.ID, message)
+	}
 	deadline, _ := json.Marshal(task.DeadlineAt) // a time of this year
 	return fmt.Sprintf(`{"type":"background","tool":%q,%s,"background_id":%q,"task_id":%q,"message":%q,"deadline_at":%s}`,
 		task.Tool, how, task.ID, task.ID, message, deadline)
@@ -229,3 +233,9 @@ const (
 
 // soon is a soft budget that has passed before a law checks.
 const soon = 30 * time.Millisecond
+
+// spread reports whether any of several engines does the work.
+func (s *scene) spread() bool {
+	_, is := s.World.(Spread)
+	return is
+}

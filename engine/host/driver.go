@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -20,6 +21,8 @@ type Driver struct {
 	outcomes   chan core.Outcome // capacity: the calls of a step and a model call, so that no sender waits
 	woken      chan struct{}     // capacity 1: the journal has new events
 	wokenAgain atomic.Bool       // woken since the driver last read the journal
+	grown      atomic.Int64      // the last seq that a watch of the journal has seen
+	grant      atomic.Pointer[Grant]
 
 	drive       *effect.Drive
 	uncommitted []core.Outcome             // only touched in Run: received, but not committed yet
@@ -53,6 +56,27 @@ func (d *Driver) Wake() {
 	}
 }
 
+// Use sets the grant under which the driver acquires the session.
+func (d *Driver) Use(g Grant) { d.grant.Store(&g) }
+
+// Grown makes the driver read the journal up to an event, unless it has read it. It does not block.
+func (d *Driver) Grown(seq int64) {
+	for last := d.grown.Load(); last < seq && !d.grown.CompareAndSwap(last, seq); last = d.grown.Load() {
+	}
+	select {
+	case d.woken <- struct{}{}:
+	default:
+	}
+}
+
+// Pending reports whether a Wake or a Grown came that the driver has not followed.
+func (d *Driver) Pending() bool {
+	return d.wokenAgain.Load() || d.drive != nil && d.grown.Load() > d.drive.Session().Seq
+}
+
+// Woken receives after a Wake or Grown that no commit has followed.
+func (d *Driver) Woken() <-chan struct{} { return d.woken }
+
 // WokenAgain reports whether the driver was woken since it last read the journal, and resets that.
 func (d *Driver) WokenAgain() bool { return d.wokenAgain.Swap(false) }
 
@@ -63,7 +87,11 @@ func (d *Driver) WokenAgain() bool { return d.wokenAgain.Swap(false) }
 // journal cannot be continued. Storage: the store can no longer guarantee durability.
 func (d *Driver) Run(ctx context.Context) error {
 	d.running = map[string]*runningCommand{}
-	drive, due, err := d.e.effects.Acquire(ctx, d.id)
+	var g Grant
+	if granted := d.grant.Load(); granted != nil {
+		g = *granted
+	}
+	drive, due, err := d.e.effects.Acquire(ctx, d.id, core.Grant(g))
 	if err != nil {
 		return err
 	}
@@ -111,13 +139,18 @@ func (d *Driver) await(ctx context.Context) ([]perdure.Command, error) {
 	if err := d.idle.look(ctx, d.drive); err != nil {
 		return nil, err
 	}
-	select {
-	case <-ctx.Done():
-		return nil, d.drain(ctx)
-	case <-d.woken:
-	case outcome := <-d.outcomes:
-		d.uncommitted = append(d.uncommitted, outcome)
-		d.e.reportActivity(d.id)
+	for waits := true; waits; {
+		select {
+		case <-ctx.Done():
+			return nil, d.drain(ctx)
+		case <-d.woken:
+			waits = !d.wokenAgain.Load() && d.grown.Load() <= d.drive.Session().Seq && d.grant.Load() != nil
+			continue
+		case outcome := <-d.outcomes:
+			d.uncommitted = append(d.uncommitted, outcome)
+			d.e.reportActivity(d.id)
+			waits = false
+		}
 	}
 	d.wokenAgain.Store(false)
 	d.receiveOutcomes()
@@ -150,11 +183,20 @@ func (d *Driver) committed(due []perdure.Command, err error) ([]perdure.Command,
 func (d *Driver) drain(ctx context.Context) error {
 	d.drive.Draining = true
 	last := context.WithoutCancel(ctx)
+	var late <-chan time.Time // a session that is granted may have to leave this process before the engine stops
+	if d.grant.Load() != nil {
+		timer := time.NewTimer(max(d.e.cfg.Timing.Drain, 0))
+		defer timer.Stop()
+		late = timer.C
+	}
 	for open := true; len(d.uncommitted) > 0 || open && d.hasRunningCalls(); {
 		if len(d.uncommitted) == 0 {
 			select {
 			case <-d.e.lanesEmpty:
 				open = false
+			case <-late:
+				open = false
+				d.giveUpCalls()
 			case outcome := <-d.outcomes:
 				d.uncommitted = append(d.uncommitted, outcome)
 			}
@@ -168,6 +210,16 @@ func (d *Driver) drain(ctx context.Context) error {
 		}
 	}
 	return context.Cause(ctx)
+}
+
+// giveUpCalls stops the running calls without recording an end, because another worker will take
+// the session over.
+func (d *Driver) giveUpCalls() {
+	for key := range d.running {
+		if id, ok := strings.CutPrefix(key, "call "); ok {
+			d.e.lanes.Cancel(perdure.CallKey{Session: d.id, Call: perdure.CallID(id)}.String(), perdure.CauseSuperseded)
+		}
+	}
 }
 
 // dropFinished drops the acts that no command refers to any more.

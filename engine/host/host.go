@@ -64,6 +64,9 @@ type Worker interface {
 	// LeaseHeld reports whether this worker's lease is valid by its own clock. Without a lease it
 	// is always true.
 	LeaseHeld() bool
+	// Granted reports whether work is taken under grants only, which a scheduler outside of this
+	// process gives out. It is always the same.
+	Granted() bool
 }
 
 // Host is an engine without its scheduler. It is safe for concurrent use. Requests of callers are
@@ -245,9 +248,10 @@ func (e *Host) Heartbeat(ctx context.Context) error {
 	return nil
 }
 
-// Fence returns Lost if the store is shared and the worker's lease has expired in it (TK8).
+// Fence returns Lost if the store is shared, work is not granted, and the worker's lease has
+// expired in it (TK8).
 func (e *Host) Fence(r store.Reader) error {
-	if !e.cfg.Workers.Shared {
+	if !e.cfg.Workers.Shared || e.scheduler.Granted() {
 		return nil
 	}
 	return e.effects.LeaseHolds(r)

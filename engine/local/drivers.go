@@ -17,6 +17,10 @@ var _ host.Scheduler = scheduler{}
 
 // Wake wakes the driver of a session, or starts one. Before Run the session is remembered.
 func (e scheduler) Wake(id perdure.SessionID) {
+	if e.outside != nil {
+		e.outside.Wake(id)
+		return
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.running {
@@ -42,6 +46,9 @@ func (e scheduler) StartQueued() {
 	select {
 	case e.slotsFreed <- struct{}{}:
 	default:
+	}
+	if e.outside != nil {
+		e.outside.StartQueued()
 	}
 }
 
@@ -78,6 +85,9 @@ func (e scheduler) Stopping() bool {
 
 // LeaseHeld reports whether the lease is valid by this worker's own clock.
 func (e scheduler) LeaseHeld() bool { return e.leaseHeld() }
+
+// Granted reports whether a scheduler outside of this process gives out the work.
+func (e scheduler) Granted() bool { return e.outside != nil }
 
 // drive runs a driver until its session is idle, and again if it was woken in the meantime.
 func (e *Engine) drive(ctx context.Context, id perdure.SessionID, d *host.Driver) {

@@ -91,6 +91,9 @@ func (e *Engine) leaseHeld() bool {
 	if !e.cfg.Workers.Shared {
 		return true
 	}
+	if e.outside != nil { // leases fence nothing
+		return !e.lapsed()
+	}
 	e.lease.mu.Lock()
 	defer e.lease.mu.Unlock()
 	return !e.lease.lapsed && time.Now().Before(e.lease.until)
@@ -134,7 +137,9 @@ func (e *Engine) startHeartbeats(ctx context.Context) {
 		e.lease.mu.Lock()
 		defer e.lease.mu.Unlock()
 		e.lease.lapsed = true // nothing new starts
-		e.lease.timer.Stop()
+		if e.lease.timer != nil {
+			e.lease.timer.Stop()
+		}
 	}
 	go func() {
 		defer close(done)
@@ -162,7 +167,10 @@ func (e *Engine) sendHeartbeats(ctx context.Context) {
 		begun := time.Now()
 		waiting, stop := context.WithTimeout(ctx, e.cfg.Workers.Lease)
 		err := e.host.Heartbeat(waiting)
-		if err == nil {
+		switch {
+		case e.outside != nil && errors.Is(err, perdure.Lost): // it was late, and another worker removed its row
+			_, err = e.register(waiting)
+		case err == nil && e.outside == nil:
 			e.extend(begun)
 			err = e.wakeChanged(waiting)
 		}

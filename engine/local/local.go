@@ -36,11 +36,12 @@ type Engine struct {
 	host       *host.Host
 	cfg        Config // with defaults
 	worker     store.Worker
-	lease      lease         // only used on a shared store
-	slotsFreed chan struct{} // capacity 1: slots may be free
-	replanned  chan struct{} // capacity 1: a schedule was created or changed
-	started    chan struct{} // closed when Run has registered the worker
-	stopped    chan struct{} // closed when Run stops
+	lease      lease            // only used on a shared store
+	outside    OutsideScheduler // gives out all work; nil: this engine takes it
+	slotsFreed chan struct{}    // capacity 1: slots may be free
+	replanned  chan struct{}    // capacity 1: a schedule was created or changed
+	started    chan struct{}    // closed when Run has registered the worker
+	stopped    chan struct{}    // closed when Run stops
 
 	pruneNext   time.Time   // only touched in Run: the next retention pass
 	pruning     atomic.Bool // a retention pass is running
@@ -62,8 +63,11 @@ var _ engine.Engine = (*Engine)(nil)
 
 // Open checks the configuration and prepares an engine. It starts nothing. Invalid: the
 // configuration is not valid, or the registry refused a tool; the error says why.
-func Open(ctx context.Context, cfg Config) (*Engine, error) {
+func Open(ctx context.Context, cfg Config) (*Engine, error) { return open(ctx, cfg, nil) }
+
+func open(ctx context.Context, cfg Config, outside OutsideScheduler) (*Engine, error) {
 	e := &Engine{
+		outside:    outside,
 		worker:     store.Worker{ID: host.NewWorkerID(), Host: hostname(), BootID: bootID(), PID: os.Getpid(), Home: cfg.Storage.Home},
 		slotsFreed: make(chan struct{}, 1), replanned: make(chan struct{}, 1),
 		started: make(chan struct{}), stopped: make(chan struct{}),
@@ -97,9 +101,13 @@ func (e *Engine) Run(ctx context.Context) error {
 	e.startHeartbeats(ctx)
 	e.resealedKey = e.host.Retention().CurrentKey() // a rotation from now on is one of this run
 	e.background(work, e.clean)
-	err = e.recover(work)
+	if e.outside == nil {
+		err = e.recover(work)
+	}
 	if err == nil {
-		e.background(work, e.keepTime)
+		if e.outside == nil {
+			e.background(work, e.keepTime)
+		}
 		e.background(work, e.host.SendWebhooks)
 		err = e.loop(work)
 	}
@@ -134,7 +142,7 @@ func (e *Engine) registerAndStart(ctx context.Context) (context.Context, context
 	work, fail := context.WithCancelCause(ctx)
 	e.running, e.ctx, e.fail = true, work, fail
 	close(e.started)
-	if e.cfg.Workers.Shared {
+	if e.cfg.Workers.Shared && e.outside == nil {
 		e.extend(begun)
 	}
 	return work, fail, nil
@@ -262,7 +270,7 @@ func (e *Engine) loop(ctx context.Context) error {
 	tick := time.NewTicker(e.cfg.Workers.Beat)
 	defer tick.Stop()
 	var scan <-chan time.Time // nil on an exclusive store: the start has found everything
-	if e.cfg.Workers.Shared {
+	if e.cfg.Workers.Shared && e.outside == nil {
 		ticker := time.NewTicker(e.cfg.Workers.OrphanScan)
 		defer ticker.Stop()
 		scan = ticker.C
@@ -294,6 +302,10 @@ func (e *Engine) loop(ctx context.Context) error {
 // onHeartbeat runs at every heartbeat. On a shared store startHeartbeats sends the heartbeats, and
 // orphan scans run less often.
 func (e *Engine) onHeartbeat(ctx context.Context) error {
+	if e.outside != nil {
+		_, err := e.host.StartQueued(ctx) // for tasks of this process that were answered
+		return err
+	}
 	e.host.ResumeHalted(ctx)
 	e.host.ResumeConnected(ctx)
 	if e.cfg.Workers.Shared {

@@ -28,6 +28,10 @@ const (
 // than fit into one.
 const maxCatchUps = 5
 
+// errReplaced says that the journal is shorter than the fold that this process has: another process
+// has removed the session and imported it again. Nothing is committed.
+var errReplaced = errors.New("the journal was replaced")
+
 // errBehind says that there are too many events to fold inside a commit. Nothing is committed.
 var errBehind = errors.New("too many new events")
 
@@ -44,6 +48,8 @@ type Drive struct {
 	reportedState string                          // of a subagent: the state that its parent was last notified of
 	// Draining stops new claims, because the engine is stopping.
 	Draining bool
+
+	grant core.Grant // under which the driver acquired the session
 }
 
 // Epoch returns the fencing token of the driver's writes.
@@ -54,7 +60,7 @@ func (d *Drive) Session() *perdure.Session { return d.session }
 
 // OwnedElsewhere is the error of Acquire for a session that another live worker drives. It is of
 // kind Lost.
-var OwnedElsewhere = fmt.Errorf("%w: another worker drives it", perdure.Lost)
+var OwnedElsewhere = core.OwnedElsewhere
 
 // AtAnotherHome is the error of Acquire for a session that only another home can continue now. It
 // is of kind Lost.
@@ -83,21 +89,31 @@ func (d *Drive) CallRequest(c perdure.RunCall, done func(core.Outcome)) foregrou
 }
 
 // Acquire acquires a session for this worker and returns the commands that are due. Acquiring the
-// session and recording the first decisions are one commit. OwnedElsewhere, of kind Lost: another
-// worker that is alive drives the session.
-func (e *Effects) Acquire(ctx context.Context, id perdure.SessionID) (*Drive, []perdure.Command, error) {
-	d := &Drive{ID: id, claimed: map[perdure.CallID]perdure.Call{}}
-	if err := e.fold(ctx, d); err != nil {
-		return nil, nil, fmt.Errorf("acquire %s: %w", id, err)
+// session, using the grant and recording the first decisions are one commit. OwnedElsewhere, of
+// kind Lost: another worker that is alive drives the session. StaleGrant, of kind Lost: a later
+// grant was used.
+func (e *Effects) Acquire(
+	ctx context.Context, id perdure.SessionID, g core.Grant,
+) (*Drive, []perdure.Command, error) {
+	for again := true; ; again = false {
+		d := &Drive{ID: id, claimed: map[perdure.CallID]perdure.Call{}, grant: g}
+		err := e.fold(ctx, d)
+		if err == nil && d.session.Turn != nil {
+			d.acquiredTurn = d.session.Turn.ID
+		}
+		var commands []perdure.Command
+		if err == nil {
+			commands, err = e.commit(ctx, d, nil, true)
+		}
+		switch {
+		case err == nil:
+			return d, commands, nil
+		case errors.Is(err, errReplaced) && again:
+			e.core.Folds.Drop(id)
+		default:
+			return nil, nil, fmt.Errorf("acquire %s: %w", id, err)
+		}
 	}
-	if d.session.Turn != nil {
-		d.acquiredTurn = d.session.Turn.ID
-	}
-	commands, err := e.commit(ctx, d, nil, true)
-	if err != nil {
-		return nil, nil, fmt.Errorf("acquire %s: %w", id, err)
-	}
-	return d, commands, nil
 }
 
 // fold loads the session from the cache of this process, or else from snapshot and journal.

@@ -146,6 +146,23 @@ func (e *Effects) FoldInPages(ctx context.Context, id perdure.SessionID) (*perdu
 // LeaseHolds is the fence of the writes of this worker's work. Lost: the lease has expired.
 func (e *Effects) LeaseHolds(r store.Reader) error { return e.core.LeaseHolds(r) }
 
+// UseGrant uses a grant for a work. StaleGrant: a later grant was used.
+func (e *Effects) UseGrant(tx store.Tx, g core.Grant, w store.Work) error {
+	return e.core.Use(tx, g, w)
+}
+
+// HomeOfCalls returns the home at which running calls of a session left what only it can judge;
+// empty: there is none.
+func (e *Effects) HomeOfCalls(r store.Reader, id perdure.SessionID) (perdure.HomeID, error) {
+	calls, err := r.Calls().List(store.CallFilter{Session: id, State: perdure.CallRunning})
+	for _, call := range calls {
+		if call.Task == "" && e.core.RemainsAt(r, call.Home) == perdure.RemainsElsewhere {
+			return call.Home, nil
+		}
+	}
+	return "", err
+}
+
 // OtherWorkerAlive reports whether another worker is alive by its lease.
 func (e *Effects) OtherWorkerAlive(r store.Reader, id perdure.WorkerID) bool {
 	return e.core.OtherWorkerAlive(r, id)

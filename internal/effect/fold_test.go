@@ -111,7 +111,7 @@ func TestMuchByOthers(t *testing.T) {
 		return facts
 	}
 	others(perdure.MessageReceived{Message: perdure.Text("go")})
-	d, _, err := e.Acquire(t.Context(), id)
+	d, _, err := e.Acquire(t.Context(), id, core.Grant{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,14 +138,14 @@ func TestMuchByOthers(t *testing.T) {
 
 	others(files(2*core.FoldBatch + 1)...)
 	seen.maxRead, seen.inTx = 0, 0
-	again, _, err := e.Acquire(t.Context(), id) // it starts from the cached session
+	again, _, err := e.Acquire(t.Context(), id, core.Grant{}) // it starts from the cached session
 	if err != nil || again.Session().Seq != seq+2*core.FoldBatch+1 || seen.inTx > 0 || seen.maxRead > core.FoldBatch {
 		t.Errorf("acquired again: %v, at %d, %d read in commits, at most %d at once", err, again.Session().Seq,
 			seen.inTx, seen.maxRead)
 	}
 	e.Forget(id)
 	seen.maxRead, seen.inTx = 0, 0
-	cold, _, err := e.Acquire(t.Context(), id)
+	cold, _, err := e.Acquire(t.Context(), id, core.Grant{})
 	if err != nil || cold.Session().Seq < seq+2*core.FoldBatch+1 || seen.inTx > 0 || seen.maxRead > core.FoldBatch {
 		t.Errorf("acquired without cache: %v, at %d, %d read in commits, at most %d at once", err, cold.Session().Seq,
 			seen.inTx, seen.maxRead)
@@ -170,7 +170,7 @@ func TestTailWithoutSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.Forget(id)
-	d, _, err := e.Acquire(t.Context(), id)
+	d, _, err := e.Acquire(t.Context(), id, core.Grant{})
 	if err != nil {
 		t.Fatal(err)
 	}

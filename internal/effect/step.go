@@ -38,6 +38,9 @@ func (s *step) run(outcomes []core.Outcome, take bool) error {
 	if err != nil {
 		return err
 	}
+	if take && last < s.session.Seq {
+		return errReplaced
+	}
 	if s.limitFold && last-s.session.Seq > core.FoldBatch {
 		return errBehind
 	}
@@ -77,8 +80,11 @@ func (s *step) lock(take bool) (int64, error) {
 		if _, err := s.tx.Sessions().Lock(s.d.ID, row.Epoch); err != nil {
 			return 0, err
 		}
-		if s.e.core.OtherWorkerAlive(s.tx.Reader(), row.Worker) {
-			return 0, OwnedElsewhere
+		if err := s.e.core.Use(s.tx, s.d.grant, store.Work{Session: s.d.ID}); err != nil {
+			return 0, err
+		}
+		if err := s.e.core.MayTake(s.tx.Reader(), s.d.grant, row.Worker); err != nil {
+			return 0, err
 		}
 		if err := s.checkHome(row); err != nil {
 			return 0, err
@@ -95,11 +101,9 @@ func (s *step) checkHome(row store.Session) error {
 	if row.Worker == "" || row.Worker == s.e.core.Worker {
 		return nil
 	}
-	calls, err := s.tx.Calls().List(store.CallFilter{Session: s.d.ID, State: perdure.CallRunning})
-	for _, call := range calls {
-		if call.Task == "" && s.e.core.RemainsAt(s.tx.Reader(), call.Home) == perdure.RemainsElsewhere {
-			return fmt.Errorf("call %s: %w: %s", call.Key.Call, AtAnotherHome, core.HomeName(s.tx.Reader(), call.Home))
-		}
+	home, err := s.e.HomeOfCalls(s.tx.Reader(), s.d.ID)
+	if err == nil && home != "" {
+		err = fmt.Errorf("%w: %s", AtAnotherHome, core.HomeName(s.tx.Reader(), home))
 	}
 	return err
 }

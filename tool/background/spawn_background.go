@@ -123,7 +123,7 @@ func (s *spawn) Run(ctx context.Context, call tool.Call, env tool.Env) tool.Resu
 		return failed(ctx, err) // row 21
 	}
 	// A repeated call: the position may have changed.
-	if done.Task.State == perdure.TaskQueued && done.Position == 0 {
+	if done.Task.State == perdure.TaskQueued && done.Position == 0 && !done.HasSlot {
 		tasks, err := env.Tasks.List(ctx)
 		if err != nil {
 			return failed(ctx, err)
@@ -242,7 +242,9 @@ func (o order) reply(done tool.SpawnResult) spawned {
 	}
 	switch t.State {
 	case perdure.TaskQueued:
-		s.Status, s.QueuePosition = t.State, done.Position
+		if !done.HasSlot {
+			s.Status, s.QueuePosition = t.State, done.Position
+		}
 	case perdure.TaskAwaitingInput: // approval by a person is needed first (AP2)
 		s.Status = t.State
 	}

@@ -121,6 +121,10 @@ type EngineState interface {
 	// LeaseHeld reports, if the store is shared, whether this worker's lease is still valid by its
 	// own clock. Work starts only while it is.
 	LeaseHeld() bool
+	// Granted reports whether a scheduler outside of the engine gives out the work. Then leases
+	// only say which workers seem to be alive: they fence nothing, nothing is taken over without a
+	// grant, and a new background run is queued until it is granted. It is always the same.
+	Granted() bool
 }
 
 // ScheduleCall is a model's call that asks for a schedule.

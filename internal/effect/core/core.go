@@ -64,7 +64,7 @@ func New(cfg Config) (*Core, error) {
 		cfg.Meter = meter.New(meter.Config{Prices: budget.Prices()})
 	}
 	c := &Core{Config: cfg, Work: cfg.Store}
-	if cfg.Shared {
+	if cfg.Shared && !cfg.Granted() {
 		c.Work = store.Fenced{Store: cfg.Store, Fence: c.LeaseHolds}
 	}
 	if cfg.Ports.Files == nil {

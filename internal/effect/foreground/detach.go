@@ -299,6 +299,20 @@ func (cs *Calls) DetachedTasks() (ids []perdure.TaskID) {
 	return ids
 }
 
+// DetachedOf counts the detached calls of a session that run in this process, whether or not they
+// wait for an answer.
+func (cs *Calls) DetachedOf(session perdure.SessionID) (n int) {
+	cs.running.Range(func(key, c any) bool {
+		if key.(perdure.CallKey).Session == session {
+			if task, _ := c.(*callRun).taskAndRow(); task.ID != "" {
+				n++
+			}
+		}
+		return true
+	})
+	return n
+}
+
 // Supersede stops the foreground calls of this process as superseded.
 func (cs *Calls) Supersede() {
 	cs.running.Range(func(key, _ any) bool {

@@ -19,7 +19,7 @@ func (hc *Calls) commitHostCall(ctx context.Context, task perdure.Task, starter 
 	}
 	var claimed perdure.Call
 	stored := task
-	starter.works = hc.core.Running()
+	starter.works = hc.core.Running() && !hc.core.Granted()
 	hc.tasks.Starting.Add(task.ID)
 	err := hc.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
 		stored, claimed, err = hc.hostCallInTx(tx, task, starter)
@@ -41,8 +41,8 @@ type hostStart struct {
 	// withhold refuses the call while the outcome of an earlier call with the same content is
 	// unknown.
 	withhold bool
-	// works says that the engine runs. Before that its worker is not registered, and other workers
-	// would treat its claims as those of a dead worker.
+	// works says that the call may start here. Before the engine runs its worker is not registered,
+	// and other workers would treat its claims as those of a dead worker.
 	works bool
 }
 

@@ -105,7 +105,7 @@ func (rs *Records) SpawnIn(tx store.Tx, o Request, task perdure.Task) (tool.Spaw
 		}
 		position = 0
 	}
-	return tool.SpawnResult{Task: task, Position: position}, claimed, nil
+	return tool.SpawnResult{Task: task, Position: position, HasSlot: free || position == 0}, claimed, nil
 }
 
 // AwaitApproval adds a task that waits for an approval before it runs. It holds no slot while it
@@ -143,6 +143,9 @@ func (rs *Records) AwaitApproval(tx store.Tx, task perdure.Task, permissions []p
 // in the queue for the next start.
 func (rs *Records) CanStart(tx store.Reader, session perdure.SessionID) (free bool, position int, err error) {
 	free, position, err = rs.slotFor(tx, session)
+	if free && rs.core.Granted() {
+		return false, 0, err
+	}
 	if free && !rs.core.Running() {
 		return false, 1, err
 	}
@@ -173,8 +176,20 @@ func (rs *Records) slotFor(tx store.Reader, session perdure.SessionID) (free boo
 	if limits.SlotsPerSession > 0 || limits.SlotsPerProcess > 0 { // counting takes time if there are many
 		ofSession, ofProcess = rs.core.Runner.SlotsInUse(session)
 	}
+	if rs.core.Granted() { // queued runs that have a slot only wait for their grant
+		running, queued = grantedUse(limits.SlotsPerSession, running+queued)
+	}
 	use := perdure.SlotUsage{PerSession: max(running, ofSession), PerProcess: ofProcess, Queued: queued}
 	return limits.Overflow.Admit(core.SlotCaps(limits), use)
+}
+
+// grantedUse divides the runs of a session into those that have a slot, and those that wait for
+// one. slots 0 means that there is no limit.
+func grantedUse(slots, runs int) (running, queued int) {
+	if slots == 0 || runs <= slots {
+		return runs, 0
+	}
+	return slots, runs - slots
 }
 
 // SlotCaps returns the limits for the background runs of this worker.

@@ -62,9 +62,11 @@ func (ts *Tasks) SignalCancel(ctx context.Context, task perdure.Task) (received 
 		ts.core.Wake(task.Links.ChildSession)
 		received = true
 	case received:
+	case ts.core.Granted(): // the worker that gets the grant sees the cancel
+		ts.core.StartQueued()
 	case (task.State == perdure.TaskAwaitingInput || ts.records.StartedElsewhere(task)) && !ts.core.OtherWorkerAliveNow(ctx, task.Worker):
 		// its process crashed while it waited for an answer
-		if err := ts.takeOverTask(ctx, task); err != nil {
+		if err := ts.takeOverTask(ctx, task, core.Grant{}); err != nil {
 			ts.core.Log.Error("canceled task not taken over", "task", task.ID, "error", err)
 		}
 	case task.ForceRequested() && task.State.Live() && task.Worker == ts.core.Worker:

@@ -43,7 +43,7 @@ func TestExternalAgentIsNotBegunAgain(t *testing.T) {
 			}
 			task.Kind, task.Class = perdure.KindExternalAgent, class
 
-			if err := e.takeOverTask(t.Context(), task); err != nil {
+			if err := e.takeOverTask(t.Context(), task, core.Grant{}); err != nil {
 				t.Fatal(err)
 			}
 			e.core.Group.Wait()

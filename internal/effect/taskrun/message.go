@@ -67,9 +67,9 @@ func (ts *Tasks) ResumeAnswered(ctx context.Context, id perdure.TaskID) {
 		return err
 	})
 	starting := ts.Starting.has(id) // read before Running: the mark is dropped once the work runs
-	if err == nil && ts.core.Running() && task.State == perdure.TaskRunning && task.Executions > 0 && !starting &&
+	if err == nil && ts.core.Running() && !ts.core.Granted() && task.State == perdure.TaskRunning && task.Executions > 0 && !starting &&
 		!ts.core.Runner.Running(ts.records.WorkID(id)) && !ts.core.OtherWorkerAliveNow(ctx, task.Worker) {
-		err = ts.takeOverTask(ctx, task)
+		err = ts.takeOverTask(ctx, task, core.Grant{})
 	}
 	if err != nil {
 		ts.core.Log.Error("answered task not resumed", "task", id, "error", tool.Chain(err))

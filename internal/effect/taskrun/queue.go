@@ -17,8 +17,12 @@ import (
 const restartDelay = 250 * time.Millisecond
 
 // StartQueued starts queued runs while there are slots: in the order of creation within a session,
-// and fairly between sessions. It returns how many runs it started.
+// and fairly between sessions. It returns how many runs it started. Under grants it only gives
+// slots to runs of this process that were answered.
 func (ts *Tasks) StartQueued(ctx context.Context) (int, error) {
+	if ts.core.Granted() {
+		return 0, ts.Grants().giveSlots(ctx)
+	}
 	started := 0
 	passed := map[perdure.TaskID]bool{} // not startable now; the next call tries again
 	for {
@@ -39,7 +43,7 @@ func (ts *Tasks) StartQueued(ctx context.Context) (int, error) {
 			if ts.core.OtherWorkerAliveNow(ctx, next.Worker) { // the worker that runs it continues it
 				continue
 			}
-			if err := ts.takeOverTask(ctx, next); err != nil {
+			if err := ts.takeOverTask(ctx, next, core.Grant{}); err != nil {
 				if store.Broken(err) || ctx.Err() != nil {
 					return started, fmt.Errorf("take over queued task %s: %w", next.ID, err)
 				}
@@ -48,7 +52,7 @@ func (ts *Tasks) StartQueued(ctx context.Context) (int, error) {
 			}
 			continue
 		}
-		claimed, err := ts.startTask(ctx, next)
+		claimed, err := ts.startTask(ctx, next, core.Grant{})
 		if err != nil {
 			if store.Broken(err) || ctx.Err() != nil {
 				return started, fmt.Errorf("start queued task %s: %w", next.ID, err)
@@ -89,13 +93,15 @@ func (ts *Tasks) assignSlot(ctx context.Context, next perdure.Task) error {
 }
 
 // startTask claims a queued run. A result without a token means that the run is no longer queued.
-func (ts *Tasks) startTask(ctx context.Context, next perdure.Task) (claimed Claimed, err error) {
+func (ts *Tasks) startTask(ctx context.Context, next perdure.Task, g core.Grant) (claimed Claimed, err error) {
 	if err := ts.Prepare(ctx, next, next.Executions+1); err != nil {
 		return claimed, err
 	}
 	ts.Starting.Add(next.ID)
 	err = ts.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
-		claimed, err = ts.startIn(tx, next)
+		if claimed, err = ts.startIn(tx, next); err == nil && claimed.Row.Token != "" {
+			err = ts.core.Use(tx, g, WorkOf(next))
+		}
 		return err
 	})
 	if err != nil && ts.OwnsClaim(ctx, claimed.Row) {
@@ -115,13 +121,8 @@ func (ts *Tasks) startIn(tx store.Tx, next perdure.Task) (c Claimed, err error) 
 	if err != nil || task.State != perdure.TaskQueued || task.Attempt != next.Attempt {
 		return c, err
 	}
-	limits, err := ts.core.SessionLimits(tx.Reader(), task.Session)
-	if err != nil {
-		return c, err
-	}
-	if ts.core.Shared && limits.SlotsPerSession > 0 && !task.OutsideSessionSlots() {
-		running, err := tx.Tasks().Count(perdure.TaskRunning, task.Session)
-		if err != nil || len(running) > 0 && running[0].N-running[0].Detached-running[0].Monitors >= limits.SlotsPerSession {
+	if ts.core.Shared {
+		if free, err := ts.slotFree(tx.Reader(), task); err != nil || !free {
 			return c, err
 		}
 	}
@@ -148,6 +149,22 @@ func (ts *Tasks) startIn(tx store.Tx, next perdure.Task) (c Claimed, err error) 
 	}
 	c.Row, err = ts.records.Claim(tx, c.Task)
 	return c, err
+}
+
+// slotFree reports whether the session of a task has a slot for it.
+func (ts *Tasks) slotFree(r store.Reader, task perdure.Task) (bool, error) {
+	limits, err := ts.core.SessionLimits(r, task.Session)
+	if err != nil || !limitsSlots(limits.SlotsPerSession, limits.Overflow) || task.OutsideSessionSlots() {
+		return err == nil, err
+	}
+	running, err := r.Tasks().Count(perdure.TaskRunning, task.Session)
+	full := len(running) > 0 && running[0].N-running[0].Detached-running[0].Monitors >= limits.SlotsPerSession
+	return err == nil && !full, err
+}
+
+// limitsSlots reports whether runs wait for slots of their session.
+func limitsSlots(slots int, overflow perdure.Overflow) bool {
+	return slots > 0 && overflow != perdure.OverflowEvict
 }
 
 // nextQueued returns the queued run that gets the next free slot; the zero task: there is none. It

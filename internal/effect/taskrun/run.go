@@ -36,6 +36,7 @@ type Claimed struct {
 	// remains says whether what an earlier attempt left can be judged here. It is only set for a
 	// take-over.
 	remains perdure.ExecutionRemains
+	grant   core.Grant // under which it is taken over
 }
 
 // taskRun is one attempt of a task in this process. Thousands of them may be waiting, and each pays

@@ -51,7 +51,7 @@ func (ts *Tasks) TakeOver(ctx context.Context, of perdure.HomeID) (int, error) {
 		if ts.core.Shared && taken >= TakeOverBatch {
 			break // the next pass continues
 		}
-		err := ts.takeOverTask(ctx, task)
+		err := ts.takeOverTask(ctx, task, core.Grant{})
 		switch {
 		case errors.Is(err, perdure.Lost): // another worker was faster
 		case store.Broken(err) || ctx.Err() != nil && err != nil:
@@ -66,7 +66,7 @@ func (ts *Tasks) TakeOver(ctx context.Context, of perdure.HomeID) (int, error) {
 }
 
 // takeOverTask judges what becomes of one task, and does it.
-func (ts *Tasks) takeOverTask(ctx context.Context, task perdure.Task) error {
+func (ts *Tasks) takeOverTask(ctx context.Context, task perdure.Task, g core.Grant) error {
 	if task.Links.ChildSession != "" {
 		err := ts.subagents.Adopt(ctx, task)
 		if err == nil {
@@ -78,6 +78,7 @@ func (ts *Tasks) takeOverTask(ctx context.Context, task perdure.Task) error {
 	if err != nil {
 		return err
 	}
+	c.grant = g
 	target, known := ts.toolset.Find(task.Tool)
 	found := perdure.OrphanedCall{
 		StopRequested: task.CancelRequested(), Class: task.Class, Remains: c.remains,
@@ -167,7 +168,7 @@ func (ts *Tasks) resumeTask(ctx context.Context, c Claimed, how perdure.TakeOver
 	if refused != "" {
 		ts.reportTakeOver(left, howRefused(left))
 		ts.Starting.Drop(c.Task.ID)
-		ts.core.Group.Go(func() {
+		ts.Grants().endLeft(c.Task.ID, func() {
 			ts.End(context.WithoutCancel(ctx), c.Task, c.Row,
 				ts.Judge(c, refusedTakeOver(c.Task, refused), dispatch.End{}))
 		})
@@ -217,6 +218,9 @@ func (ts *Tasks) acquireTask(ctx context.Context, left Claimed, how perdure.Take
 
 // acquireTaskIn is the commit of acquireTask.
 func (ts *Tasks) acquireTaskIn(tx store.Tx, left Claimed, how perdure.TakeOver, again bool) (Claimed, error) {
+	if err := ts.core.Use(tx, left.grant, WorkOf(left.Task)); err != nil {
+		return Claimed{}, err
+	}
 	u := perdure.TaskUpdate{
 		Attempt: left.Task.Attempt, IncrementAttempt: true, Worker: ts.core.Worker, StartsExecution: again,
 		Home:   ts.records.HomeOf(left.Task),
@@ -288,6 +292,9 @@ func (ts *Tasks) queueTask(ctx context.Context, left Claimed, how perdure.TakeOv
 	}
 	err := ts.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		now, err := taskrecord.Owned(tx.Reader(), left.Task)
+		if err == nil {
+			err = ts.core.Use(tx, left.grant, WorkOf(left.Task))
+		}
 		if err == nil && now.CancelRequested() {
 			err = fmt.Errorf("%w: a cancel was requested", perdure.Lost) // the next pass sees the cancel
 		}
@@ -321,15 +328,15 @@ func (ts *Tasks) continueTask(ctx context.Context, c Claimed, how perdure.TakeOv
 	ts.Starting.Drop(task.ID)
 	switch how {
 	case perdure.TakeOverStop, perdure.TakeOverTimeout:
-		ts.core.Group.Go(func() { ts.stopTask(context.WithoutCancel(ctx), c, how) })
+		ts.Grants().endLeft(task.ID, func() { ts.stopTask(context.WithoutCancel(ctx), c, how) })
 	case perdure.TakeOverGiveUp:
 		gone := tool.Error("worker heartbeat stopped")
 		gone.ErrorKind = perdure.ErrorOrphaned
 		v := ts.Judge(c, gone, dispatch.End{})
 		v.Update.Detail = fmt.Sprintf("gave up after %d executions", row.Executions)
-		ts.core.Group.Go(func() { ts.End(context.WithoutCancel(ctx), task, row, v) })
+		ts.Grants().endLeft(task.ID, func() { ts.End(context.WithoutCancel(ctx), task, row, v) })
 	default:
-		ts.core.Group.Go(func() {
+		ts.Grants().endLeft(task.ID, func() {
 			ts.End(context.WithoutCancel(ctx), task, row, ts.Judge(c, core.UnknownResult(), dispatch.End{}))
 		})
 	}

@@ -50,6 +50,9 @@ type Tasks struct {
 	endWaiters taskEnds
 	// running holds the attempts that run here, if the store is shared: perdure.TaskID to *taskRun.
 	running sync.Map
+	// ending holds the tasks that were taken over and are being ended: perdure.TaskID to true.
+	ending   sync.Map
+	granting taskLocks
 }
 
 // New returns tasks over its parts. The tasks of subagents are adopted by subagents.

@@ -1,0 +1,244 @@
+package local_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine/enginetest"
+	"github.com/perdure/perdure/engine/host"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/memory"
+)
+
+// grantRig is two engines that work only when the test says so.
+type grantRig struct {
+	*grantedWorld
+	t       *testing.T
+	a, b    *grantedEngine
+	session perdure.SessionID
+}
+
+func newGrantRig(t *testing.T, s enginetest.Setup) *grantRig {
+	t.Helper()
+	w := newGrantedWorld(t, s, memory.New(memory.Config{}))
+	w.scheduler.quiet = true
+	eng := w.Start(t)
+	made, err := eng.Sessions().Create(t.Context(), perdure.Agent{Instructions: "You are tested."})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &grantRig{grantedWorld: w, t: t, a: w.engines[0], b: w.engines[1], session: made.ID}
+	r.say("go")
+	return r
+}
+
+func (r *grantRig) say(text string) {
+	r.t.Helper()
+	if _, err := r.a.Send(r.t.Context(), r.session, perdure.Text(text)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// driven is the answer of a call of Drive.
+type driven struct {
+	left host.Left
+	err  error
+}
+
+// drive calls Drive in a goroutine.
+func (r *grantRig) drive(ctx context.Context, e *grantedEngine, g host.Grant) <-chan driven {
+	done := make(chan driven, 1)
+	go func() {
+		left, err := e.Drive(ctx, r.session, g)
+		done <- driven{left, err}
+	}()
+	return done
+}
+
+// get waits for an answer.
+func (r *grantRig) get(done <-chan driven) driven {
+	r.t.Helper()
+	select {
+	case d := <-done:
+		return d
+	case <-time.After(time.Minute):
+		r.t.Fatal("Drive did not return")
+		return driven{}
+	}
+}
+
+// call returns the only call of the session.
+func (r *grantRig) call() perdure.Call {
+	r.t.Helper()
+	calls, err := r.a.Calls().List(r.t.Context(), r.session)
+	if err != nil || len(calls) != 1 {
+		r.t.Fatalf("got %d calls, %v, want one", len(calls), err)
+	}
+	return calls[0]
+}
+
+// TestGrantOfAnother: a session that an engine drives is not taken without Evict, and the grant is
+// not used up by that. The next one lets the owner continue.
+func TestGrantOfAnother(t *testing.T) {
+	t.Parallel()
+	r := newGrantRig(t, enginetest.Setup{Script: oneHold("hold_charge")})
+	first := r.drive(t.Context(), r.a, host.Grant{Number: 1})
+	r.Entered(t, "hold_charge", 1)
+
+	if d := r.get(r.drive(t.Context(), r.b, host.Grant{Number: 2})); d.err != nil || !d.left.Present || d.left.Grant != 1 {
+		t.Errorf("of an owner that is alive: got %+v", d)
+	}
+	if d := r.get(r.drive(t.Context(), r.b, host.Grant{Number: 1, Evict: true})); !errors.Is(d.err, host.StaleGrant) || d.left.Grant != 1 {
+		t.Errorf("under the grant of the owner: got %+v", d)
+	}
+	r.Release("hold_charge")
+	if d := r.get(first); d.err != nil || d.left.Grant != 1 || d.left.Home != "" {
+		t.Errorf("of the owner: got %+v", d)
+	}
+	if got := r.call(); got.State != perdure.CallSettled || len(r.Effects("hold_charge")) != 1 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// TestGrantEvicts: an owner that was evicted writes nothing any more, and its call is unknown.
+func TestGrantEvicts(t *testing.T) {
+	t.Parallel()
+	r := newGrantRig(t, enginetest.Setup{Script: oneHold("hold_charge")})
+	first := r.drive(t.Context(), r.a, host.Grant{Number: 1})
+	r.Entered(t, "hold_charge", 1)
+
+	second := r.get(r.drive(t.Context(), r.b, host.Grant{Number: 2, Evict: true}))
+	if second.err != nil || second.left.Grant != 2 {
+		t.Errorf("of the next owner: got %+v", second)
+	}
+	r.Release("hold_charge")
+	if d := r.get(first); !errors.Is(d.err, perdure.Lost) || d.left.Grant != 2 {
+		t.Errorf("of the evicted owner: got %+v", d)
+	}
+	if got := r.call(); got.State != perdure.CallUnknown || len(r.Effects("hold_charge")) != 1 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// TestGrantJoins: under the next grant a driver of the same process continues undisturbed, also
+// when the call of Drive that started it has ended.
+func TestGrantJoins(t *testing.T) {
+	t.Parallel()
+	r := newGrantRig(t, enginetest.Setup{Script: oneHold("hold_charge")})
+	ctx, stop := context.WithCancel(t.Context())
+	first := r.drive(ctx, r.a, host.Grant{Number: 1})
+	r.Entered(t, "hold_charge", 1)
+	second := r.drive(t.Context(), r.a, host.Grant{Number: 2})
+	r.granted(store.Work{Session: r.session}, 2)
+	stop()
+	if d := r.get(first); !errors.Is(d.err, context.Canceled) {
+		t.Errorf("of the first: got %+v", d)
+	}
+	r.Release("hold_charge")
+	if d := r.get(second); d.err != nil || d.left.Grant != 2 {
+		t.Errorf("of the second: got %+v", d)
+	}
+	if got := r.call(); got.State != perdure.CallSettled || got.Executions != 1 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// granted waits until a grant was used.
+func (r *grantRig) granted(w store.Work, number int64) {
+	r.t.Helper()
+	for end := time.Now().Add(time.Minute); ; sleep(r.t.Context(), time.Millisecond) {
+		last, err := store.Read(r.t.Context(), r.shared, func(v store.Reader) (int64, error) { return v.Workers().Granted(w) })
+		if err != nil || time.Now().After(end) {
+			r.t.Fatalf("grant %d was not used: %d, %v", number, last, err)
+		}
+		if last >= number {
+			return
+		}
+	}
+}
+
+// TestGrantLetsGo: when Drive has to leave, the calls of its session are given up without an end,
+// and the next owner judges them.
+func TestGrantLetsGo(t *testing.T) {
+	t.Parallel()
+	r := newGrantRig(t, enginetest.Setup{Script: oneHold("hold_note")})
+	ctx, stop := context.WithCancel(t.Context())
+	first := r.drive(ctx, r.a, host.Grant{Number: 1})
+	r.Entered(t, "hold_note", 1)
+	stop()
+	if d := r.get(first); !errors.Is(d.err, context.Canceled) {
+		t.Errorf("of the first: got %+v", d)
+	}
+	if got := r.call(); got.State != perdure.CallRunning {
+		t.Errorf("after the first: got %+v", got)
+	}
+	second := r.drive(t.Context(), r.b, host.Grant{Number: 2, Evict: true})
+	r.Entered(t, "hold_note", 2)
+	r.Release("hold_note")
+	if d := r.get(second); d.err != nil {
+		t.Errorf("of the second: got %+v", d)
+	}
+	if got := r.call(); got.State != perdure.CallSettled || got.Executions != 2 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// TestGrantOfATask: a run is queued until it is granted, one engine runs it, a cancel at the other
+// engine reaches it, and a stale grant takes nothing.
+func TestGrantOfATask(t *testing.T) {
+	t.Parallel()
+	r := newGrantRig(t, enginetest.Setup{Script: spawnHold})
+	if d := r.get(r.drive(t.Context(), r.a, host.Grant{Number: 1})); d.err != nil {
+		t.Fatal(d.err)
+	}
+	due, err := r.b.DueRuns(t.Context(), r.session)
+	if err != nil || len(due) != 1 {
+		t.Fatalf("got %+v, %v, want one run", due, err)
+	}
+	type ran struct {
+		left host.Left
+		err  error
+	}
+	done := make(chan ran, 1)
+	go func() {
+		left, err := r.b.RunTask(t.Context(), due[0].ID, host.Grant{Number: 1})
+		done <- ran{left, err}
+	}()
+	r.Entered(t, "bg_hold", 1)
+	if left, err := r.a.RunTask(t.Context(), due[0].ID, host.Grant{Number: 1}); !errors.Is(err, host.StaleGrant) && !left.Present {
+		t.Errorf("under a stale grant: got %+v, %v", left, err)
+	}
+	if receipt, err := r.a.Tasks().Cancel(t.Context(), due[0].ID, "user", ""); err != nil || receipt.RequestedAt.IsZero() {
+		t.Errorf("got %+v, %v", receipt, err)
+	}
+	select {
+	case got := <-done:
+		if got.err != nil || !got.left.Ended {
+			t.Errorf("got %+v", got)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("the cancel did not reach the run")
+	}
+	if task, err := r.a.Tasks().Get(t.Context(), due[0].ID); err != nil || task.State != perdure.TaskCanceled || task.Executions != 1 {
+		t.Errorf("got %+v, %v", task, err)
+	}
+	if left, err := r.a.RunTask(t.Context(), due[0].ID, host.Grant{Number: 9}); err != nil || !left.Ended {
+		t.Errorf("of a task that has ended: got %+v, %v", left, err)
+	}
+}
+
+// oneHold is a script that calls one tool.
+func oneHold(tool string) string {
+	return "steps:\n  - calls: [{name: " + tool + ", args: {}}]\n  - text: done\n    repeat: true\n"
+}
+
+// spawnHold starts a background run.
+const spawnHold = `
+steps:
+  - calls: [{name: spawn_background, args: {tool: bg_hold, args: {}}}]
+  - text: it goes on
+    repeat: true
+`
