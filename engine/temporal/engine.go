@@ -48,7 +48,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	var scheduled error
 	select {
 	case <-e.Started():
-		scheduled = e.scheduler.Run(ctx, granted{e.Granted}) // it lets go of the work before the engine ends
+		scheduled = e.scheduler.Run(ctx, granted{e.Granted}) // it releases the work before the engine ends
 	case <-ctx.Done():
 	}
 	stopEngine()
