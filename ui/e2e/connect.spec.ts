@@ -47,7 +47,8 @@ async function begin(page: Page, context: BrowserContext, server: Server): Promi
 }
 
 test("an MCP server that needs an account: connected at the service from its page, and its calls carry the token", async ({ page, context, server, tickets }) => {
-  const session = (await server.api<{ id: string }>("POST", "/v1/sessions", { agent: { name: "clerk", capabilities: ["mcp_desk"], await_connections: true }, title: "Desk" })).id;
+  test.setTimeout(300_000);
+  const session = (await server.api<{ id: string }>("POST", "/v1/sessions", { agent: { name: "clerk", capabilities: ["mcp_desk"], client_connections: true }, title: "Desk" })).id;
   await server.say(session, "count");
   await enter(page, server);
   await page.goto(`${server.url}/ui/settings/mcp`);
