@@ -12,8 +12,8 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// TestH1Fields: the schema of each Go type names the fields that encoding/json writes for it, and no
-// others.
+// TestH1Fields: the schema of each Go type names the fields that encoding/json writes for it, and
+// no others.
 func TestH1Fields(t *testing.T) {
 	t.Parallel()
 	a, err := New(Config{Engine: struct{ engine.Engine }{}, Local: true})

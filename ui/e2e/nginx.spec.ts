@@ -64,7 +64,7 @@ function pages(ids: Record<string, string>): string[] {
 }
 
 test("U-10: every page under a path of a real nginx, opened by its address and reloaded", async ({ page, server }) => {
-  test.setTimeout(180_000);
+  test.setTimeout(600_000); // twice some 35 pages
   const nginx = new Nginx();
   try {
     await nginx.start(location(server.port));
