@@ -1,5 +1,5 @@
 import type { BrowserContext, Page } from "@playwright/test";
-import { accessible, enter, expect, fits, picture, test as base } from "./rig";
+import { enter, expect, test as base } from "./rig";
 import { Server } from "./server";
 import { service, type Service } from "./service";
 
@@ -45,49 +45,6 @@ async function begin(page: Page, context: BrowserContext, server: Server): Promi
   await expect(tab.getByRole("heading", { name: "May Perdure use your account?" })).toBeVisible();
   return tab;
 }
-
-test("an MCP server that needs an account: connected at the service from its page, and its calls carry the token", async ({ page, context, server, tickets }) => {
-  test.setTimeout(300_000);
-  const session = (await server.api<{ id: string }>("POST", "/v1/sessions", { agent: { name: "clerk", capabilities: ["mcp_desk"], client_connections: true }, title: "Desk" })).id;
-  await server.say(session, "count");
-  await enter(page, server);
-  await page.goto(`${server.url}/ui/settings/mcp`);
-  await page.getByRole("link", { name: /^desk/ }).click();
-  await page.getByRole("button", { name: "Ask for its tools" }).click();
-  await expect(page.getByText("Ready, 1 tool")).toBeVisible();
-  await accessible(page);
-  await page.setViewportSize({ width: 380, height: 800 });
-  await fits(page);
-  await picture(page, "settings-mcp-account-380");
-  await page.setViewportSize({ width: 1440, height: 900 });
-
-  const tab = await begin(page, context, server);
-  await accessible(page);
-  await picture(page, "settings-mcp-connect");
-  await tab.getByRole("link", { name: "Allow" }).click();
-  await expect(tab.getByRole("heading", { name: "tickets is connected" })).toBeVisible();
-  await expect(page.getByRole("dialog").getByText("Connected.")).toBeVisible();
-  await page.getByRole("dialog").getByRole("button", { name: "Close" }).click();
-  await expect(accounts(page)).toContainText("Ready");
-  await expect(page.getByRole("button", { name: "Connect…" })).toHaveCount(0);
-
-  await page.reload();
-  await expect(accounts(page)).toContainText("Ready");
-  await accounts(page).getByRole("link", { name: "tickets" }).click();
-  const account = page.getByRole("region", { name: "The chosen account" });
-  await expect(account).toContainText("read");
-  await expect(account).toContainText("127.0.0.1");
-  for (const secret of ["access-canary", "refresh-canary"]) expect(await page.content()).not.toContain(secret);
-
-  await page.goto(`${server.url}/ui/sessions/${session}`);
-  await expect(page.getByText(/3 tickets are open/).first()).toBeVisible();
-  expect(tickets.calls.at(-1)).toBe(`Bearer ${tickets.issued[0]}`);
-
-  await tab.goBack();
-  await tab.getByRole("link", { name: "Allow" }).click(); // the same answer again
-  await expect(tab.getByRole("heading", { name: "Not connected" })).toBeVisible();
-  expect(tickets.issued).toHaveLength(1);
-});
 
 test("a person who refuses at the service connects nothing, and can begin again", async ({ page, context, server, tickets }) => {
   await enter(page, server);

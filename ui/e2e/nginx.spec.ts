@@ -3,7 +3,6 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createConnection, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { sections } from "../src/settings/sections";
 import { connection, expect, test } from "./rig";
 
 const repository = join(import.meta.dirname, "..", "..");
@@ -50,21 +49,16 @@ class Nginx {
   }
 }
 
-// pages returns the paths of all pages, from the routes, and those with a tab or a selection.
+// pages returns the paths of all pages, from the routes.
 function pages(ids: Record<string, string>): string[] {
   const routes = readFileSync(join(repository, "ui", "src", "app", "router.tsx"), "utf8");
   const paths = [...routes.matchAll(/path: "\/([^"]+)"/g)].map((m) => m[1]!);
   expect(paths.length).toBeGreaterThan(3);
-  const found = paths.flatMap((path) => {
-    if (path === "settings/$section") return sections.map((s) => `settings/${s.id}`);
-    return [path.replace(/^(\w+)\/(.*)\$\w+/, (_, noun: string, between: string) => `${noun}/${between}${ids[noun] ?? "none"}`)];
-  });
-  expect(found.filter((path) => /\/none/.test(path)), "pages without a subject").toEqual([]);
-  return [...found, "settings/tools?item=add&q=add", `settings/secrets?session=${ids.sessions}`, `sessions/${ids.sessions}?pane=files`, "tasks?tab=ended", "approvals?tab=history", "schedules?state=paused"];
+  return paths.map((path) => path.replace(/^(\w+)\/(.*)\$\w+/, (_, noun: string, between: string) => `${noun}/${between}${ids[noun] ?? "none"}`));
 }
 
 test("U-10: every page under a path of a real nginx, opened by its address and reloaded", async ({ page, server }) => {
-  test.setTimeout(600_000); // twice some 35 pages
+  test.setTimeout(180_000);
   const nginx = new Nginx();
   try {
     await nginx.start(location(server.port));
@@ -80,34 +74,19 @@ test("U-10: every page under a path of a real nginx, opened by its address and r
     await page.getByRole("button", { name: "Sign in" }).click();
     await expect(page.getByRole("link", { name: /Behind nginx/ })).toBeVisible();
 
-    const { id: schedule } = await server.api<{ id: string }>("POST", "/v1/schedules", { session_id: id, cron_expression: "@daily", action: { message: "hello" } });
     const outside: string[] = [];
     page.on("request", (r) => {
       if (!r.url().startsWith(`${root}/`) && !/^(data|blob):/.test(r.url())) outside.push(r.url());
     });
-    for (const path of pages({ sessions: id, tasks: task, schedules: schedule })) {
+    for (const path of pages({ sessions: id, tasks: task })) {
       const address = `${root}/ui/${path}`;
       await page.goto(address);
       await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
       await page.reload();
       await expect(page).toHaveURL((now) => now.href.startsWith(address));
       await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
-      const section = sections.find((s) => path.split("?")[0] === `settings/${s.id}`);
-      if (section) await expect(page.getByRole("heading", { level: 1, name: section.title })).toBeVisible();
-      await expect(page.getByText("Loading…")).toHaveCount(0);
-      await expect(page.getByText(/There is no such/)).toHaveCount(0);
-      await expect(page.getByRole("alert")).toHaveCount(0);
       await expect(connection(page)).toHaveAttribute("data-state", "live");
     }
-    await page.goto(`${root}/ui/settings/mcp`);
-    await expect(page.getByLabel("Block for a client over HTTP")).toContainText(`${root}/mcp`);
-    await page.getByRole("link", { name: "Create a token" }).click();
-    await expect(page).toHaveURL(`${root}/ui/settings/tokens`);
-    await page.goBack();
-    await expect(page).toHaveURL(`${root}/ui/settings/mcp`);
-    await page.getByRole("link", { name: /^Tools/ }).click();
-    await page.getByRole("link", { name: /^multiply/ }).click();
-    await expect(page).toHaveURL(`${root}/ui/settings/tools?item=multiply`);
     expect(outside, "requests that leave the path").toEqual([]);
     await page.goto(`${root}/ui/sessions/${id}`);
     await page.getByLabel("Message").fill("hello");
