@@ -110,6 +110,7 @@ type Connection struct {
 	Server    string    `json:"server,omitempty"`    // the name that the server reports
 	Tools     []string  `json:"tools"`               // under the names that agents use
 	LastError string    `json:"last_error,omitempty"`
+	Accounts  []string  `json:"accounts,omitempty"` // of a server: the accounts whose tokens its headers name
 
 	// Of an account only.
 	User      string    `json:"user,omitempty"`

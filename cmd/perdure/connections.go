@@ -100,6 +100,11 @@ func (c *connections) show(name string, of mcpServer) engine.Connection {
 			shown.URL = (&url.URL{Scheme: at.Scheme, Host: at.Host, Path: at.Path}).String()
 		}
 	}
+	for _, ref := range of.secretRefs() {
+		if account := ref.Provider(); account != "" {
+			shown.Accounts = append(shown.Accounts, account)
+		}
+	}
 	if said, ok := c.servers.known(name, of); ok {
 		shown.State, shown.CheckedAt, shown.Server = engine.ConnectionReady, said.At, said.Server
 		server, err := mcptool.NewServer(mcptool.ServerConfig{Name: name, Definitions: said.Tools, Classes: of.Classes,

@@ -97,6 +97,20 @@ func TestPaymentOnlyIfTheCallCanBeMade(t *testing.T) {
 	}
 }
 
+// TestPaymentIsNarrated: the sentence about a call, which is in the question to a person who
+// approves it, has amount and payee.
+func TestPaymentIsNarrated(t *testing.T) {
+	t.Parallel()
+	s := newPaidShop(t)
+	call := tool.Call{Session: "session_1", ID: "call_1", Tool: "shop__charge", Args: json.RawMessage(`{}`)}
+
+	got := tool.Narrate(s.tool, call, tool.PhaseStarted, "en")
+
+	if want := "Paying for charge, for 0.25 usd to shop.example.com"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // TestPaymentOfAnEarlierExecution: a call that was paid and cut off before it was made is made when
 // it runs again, with the payment that there is. A call that is not paid is not made, and an error
 // of a paid call names the payment.

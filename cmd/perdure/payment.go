@@ -156,11 +156,14 @@ func newPaidTool(t *mcptool.Remote, name string, p toolPrice) (tool.Tool, error)
 	return paidTool{remote: t, price: amount, host: p.Host, operation: p.Operation}, nil
 }
 
-// Spec returns the specification of the tool, which says that it pays.
+// Spec returns the specification of the tool, which says that it pays. The narration of its calls
+// has amount and payee, so that a person who approves a call knows them. The model does not get it.
 func (t paidTool) Spec() tool.Spec {
 	spec, yes, no := t.remote.Spec(), true, false
 	spec.Class, spec.NeedsEnv = perdure.AtMostOnce, true
 	spec.Hints.Payment, spec.Hints.SupportsBackground, spec.Hints.Idempotent, spec.Hints.ReadOnly = &yes, &no, &no, &no
+	what := t.operation + ", for " + t.price.String() + " to " + t.host
+	spec.Narration = tool.Narration{Started: "Paying for " + what, Completed: "Paid for " + what, Failed: "Did not complete " + what}
 	return spec
 }
 

@@ -230,5 +230,6 @@ func (a *API) operations() {
 	paymentHandlers{a}.register()
 	bulkHandlers{a}.register()
 	a.closeRequests()
+	a.nameSubject()
 	a.describeConditions()
 }

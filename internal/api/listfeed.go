@@ -80,6 +80,14 @@ func (a *API) listTopics() map[string]listReader {
 			}
 			return feedRows(all, err, func(p perdure.Approval) string { return string(p.ID) })
 		},
+		"schedules": func(ctx context.Context) ([]row, error) {
+			all, err := a.cfg.Engine.Schedules().List(ctx, "")
+			shown := make([]schedule, 0, maxFeedRows)
+			for _, s := range all[max(0, len(all)-maxFeedRows):] {
+				shown = append(shown, scheduleOf(s))
+			}
+			return feedRows(shown, err, func(s schedule) string { return string(s.ID) })
+		},
 		workList: a.workRows,
 	}
 }

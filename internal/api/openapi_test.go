@@ -296,6 +296,36 @@ func (op operation) holds(t *testing.T, registry huma.Registry, got reply) {
 	for _, err := range result.Errors {
 		t.Errorf("%s: %v", op.ID, err)
 	}
+	for _, field := range unnamed(registry, schema, value, "") {
+		t.Errorf("%s: the answer has the field %s, which the document does not name", op.ID, field)
+	}
+}
+
+// unnamed returns the fields of a value that its schema does not name.
+func unnamed(registry huma.Registry, schema *huma.Schema, value any, at string) (found []string) {
+	if schema == nil {
+		return nil
+	}
+	if schema.Ref != "" {
+		return unnamed(registry, registry.SchemaFromRef(schema.Ref), value, at)
+	}
+	switch value := value.(type) {
+	case []any:
+		for _, one := range value {
+			found = append(found, unnamed(registry, schema.Items, one, at+"[]")...)
+		}
+	case map[string]any:
+		if len(schema.Properties) == 0 {
+			return nil // a map, or any JSON
+		}
+		for field, one := range value {
+			if schema.Properties[field] == nil {
+				found = append(found, at+"."+field)
+			}
+			found = append(found, unnamed(registry, schema.Properties[field], one, at+"."+field)...)
+		}
+	}
+	return found
 }
 
 // TestH11Matrix asks every operation of the document without what it needs.

@@ -88,6 +88,15 @@ func (a *API) closeRequests() {
 	}
 }
 
+// nameSubject adds the field of a budget that huma leaves out: it keeps one of two Go fields ID, of
+// which one is the subject.
+func (a *API) nameSubject() {
+	s := a.schemas().Map()["Standing"]
+	s.Properties["subject"] = &huma.Schema{Type: huma.TypeString, Description: "The id or name of the session, agent, user or org."}
+	s.Required = append(s.Required, "subject")
+	s.PrecomputeMessages()
+}
+
 // writeJSON writes JSON without escaping < and >.
 func writeJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)

@@ -18,7 +18,7 @@ const maxTopics = 50
 
 // topicQuery holds the parameters of a stream of several topics.
 type topicQuery struct {
-	Topics string `query:"topics" example:"session_019aa0000000700080000000000000aa,tasks,approvals" doc:"The topics to follow, separated by commas, at most 50: session ids, the lists sessions, tasks and approvals, and work, the counts of get-work as a list with one item. ID@SEQ begins after that seq of the session instead of with a snapshot."`
+	Topics string `query:"topics" example:"session_019aa0000000700080000000000000aa,tasks,approvals" doc:"The topics to follow, separated by commas, at most 50: session ids, the lists sessions, tasks, approvals and schedules, and work, the counts of get-work as a list with one item. ID@SEQ begins after that seq of the session instead of with a snapshot."`
 	After  string `query:"after" doc:"The id of the last frame received, of a stream of the same topics. Without it each topic starts with a snapshot."`
 	Types  string `query:"types" doc:"Only these types of session events: at most 40, separated by commas; tool.* matches all types that start with tool."`
 	LastID string `header:"Last-Event-ID" doc:"Like after, over which it takes precedence."`
@@ -87,7 +87,7 @@ func topicNames(text string) ([]string, error) {
 	}
 	switch {
 	case len(names) == 0:
-		return nil, invalid("query.topics", "required: session ids, and the lists sessions, tasks, approvals and work, separated by commas")
+		return nil, invalid("query.topics", "required: session ids, and the lists sessions, tasks, approvals, schedules and work, separated by commas")
 	case len(names) > maxTopics:
 		return nil, invalid("query.topics", "at most %d", maxTopics)
 	}
@@ -118,7 +118,7 @@ func (a topicHandlers) topic(ctx context.Context, name, place string) (topic, er
 	}
 	id, err := perdure.ParseID[perdure.SessionID](name)
 	if err != nil {
-		return nil, invalid("query.topics", "%q is neither the id of a session nor sessions, tasks, approvals or work", cut(name, 60))
+		return nil, invalid("query.topics", "%q is neither the id of a session nor sessions, tasks, approvals, schedules or work", cut(name, 60))
 	}
 	session, err := a.cfg.Engine.Sessions().Get(ctx, id)
 	if err != nil {

@@ -97,6 +97,48 @@ func TestTopics(t *testing.T) {
 	}
 }
 
+// TestTopicOfSchedules (ST6): the list has each schedule as get-schedule shows it, its changes and
+// its end.
+func TestTopicOfSchedules(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, quick)
+	stream := r.open("/v1/events?topics=schedules", nil)
+	if f := stream.topic(); f.kind != "snapshot" || string(f.data) != `{"items":[],"gone":[]}` {
+		t.Fatalf("got %s %s", f.kind, f.data)
+	}
+	type change struct {
+		Items []json.RawMessage `json:"items"`
+		Gone  []string          `json:"gone"`
+	}
+	path := r.hourly()
+	steps := []ask{post(path+"/pause", `{"reason":"holidays"}`), post(path+"/resume", ""), post(path+"/trigger", "")}
+
+	for i := 0; ; i++ {
+		f := stream.topic()
+		got := read[change](t, f.data)
+		if f.topic != "schedules" || f.kind != "changed" || len(got.Items) != 1 {
+			t.Fatalf("got %s %s %s", f.topic, f.kind, f.data)
+		}
+		if i == len(steps) {
+			break
+		}
+		if shown := r.do(get(path)).body; strings.TrimSpace(string(shown)) != string(got.Items[0]) {
+			t.Errorf("step %d: got %s, want %s", i, got.Items[0], shown)
+		}
+		if got := r.do(steps[i]); got.status >= 300 {
+			t.Fatalf("%s: %d %s", steps[i].path, got.status, got.body)
+		}
+	}
+	if got := r.do(ask{method: "DELETE", path: path}); got.status >= 300 {
+		t.Fatalf("got %d %s", got.status, got.body)
+	}
+	for f := stream.topic(); ; f = stream.topic() { // a fire may be recorded in a second step
+		if gone := read[change](t, f.data).Gone; len(gone) == 1 && strings.HasSuffix(path, gone[0]) {
+			break
+		}
+	}
+}
+
 // TestTopicsResume cuts the connection after every frame and resumes from it, also across a restart
 // of the server: every event of each session is delivered once and in order, and an unchanged list
 // is not repeated.

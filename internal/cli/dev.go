@@ -49,12 +49,12 @@ func (c *devCommand) Run(ctx context.Context, a *app) error {
 		Model: c.Model, Sandbox: sandbox, Disclosure: "detailed", Retention: a.retention(""), Limits: a.flags.Limits,
 		ModelOptions: a.flags.ModelOption, StopTime: min(a.flags.StopTimeout, devStop), Log: a.log,
 	}}
-	if err := d.prepare(); err != nil {
+	if err := d.prepare(ctx); err != nil {
 		return errors.Join(err, d.remove())
 	}
 	a.stopCode.Store(exitOK) // Ctrl-C is the normal end
 	err = d.run(ctx)
-	if err == nil || d.scratch {
+	if err == nil || d.scratch != nil {
 		err = errors.Join(err, d.end())
 	}
 	if err == nil {
@@ -64,15 +64,16 @@ func (c *devCommand) Run(ctx context.Context, a *app) error {
 }
 
 // prepare chooses the directory, and writes the files of the server into it.
-func (d *devServer) prepare() (err error) {
+func (d *devServer) prepare(ctx context.Context) (err error) {
 	a := d.a
 	// a store that the environment names is not meant
 	a.flags.Database, a.flags.Server = "", ""
 	if !a.typed["data"] {
-		d.scratch = true
-		if a.flags.Data, err = os.MkdirTemp("", "perdure-dev-"); err != nil {
+		d.removeDead(ctx)
+		if d.scratch, err = dev.NewScratch(os.TempDir(), d.Keep); err != nil {
 			return fmt.Errorf("%w: create a scratch directory: %w", perdure.Unavailable, err)
 		}
+		a.flags.Data = d.scratch.Dir
 	}
 	d.options.Dir = a.flags.Data
 	for _, file := range d.Agent {
@@ -95,10 +96,47 @@ func (d *devServer) prepare() (err error) {
 
 // remove removes the scratch directory, unless the user keeps it.
 func (d *devServer) remove() error {
-	if !d.scratch || d.Keep {
+	if d.scratch == nil || d.Keep {
 		return nil
 	}
-	return os.RemoveAll(d.a.flags.Data)
+	return d.scratch.Remove()
+}
+
+// removeDead removes the scratch directories of processes that were killed, and ends the commands
+// that they left. A directory that cannot be removed now is left to the next start.
+func (d *devServer) removeDead(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, devRemove)
+	defer cancel()
+	for _, dead := range dev.DeadScratch(os.TempDir()) {
+		if err := d.endCommands(ctx, dead.Dir); err != nil {
+			d.a.log.Debug("scratch directory not removed", "dir", dead.Dir, "error", err)
+			dead.Release()
+			continue
+		}
+		if err := dead.Remove(); err == nil {
+			d.a.message("removed %s, which a killed process left", d.a.oneLine(dead.Dir, 300))
+		}
+	}
+}
+
+// endCommands ends the commands that run in a data directory. Conflict: the directory is in use.
+func (d *devServer) endCommands(ctx context.Context, dir string) error {
+	if d.a.Servers == nil || d.a.Supervised == nil {
+		return fmt.Errorf("%w: processes cannot be found here", perdure.Unavailable)
+	}
+	if _, err := d.a.Servers.Find(ctx, dir); !errors.Is(err, perdure.NotFound) {
+		return errors.Join(fmt.Errorf("%w: %s is in use", perdure.Conflict, dir), err)
+	}
+	all, err := d.a.Supervised.Processes(ctx, OpenOptions{Access: Reading, Dir: dir})
+	if err != nil {
+		return err
+	}
+	for _, one := range all {
+		if err := d.a.Supervised.EndProcess(ctx, one); one.alive() && err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // end says what became of the directory.
@@ -106,7 +144,7 @@ func (d *devServer) end() error {
 	if err := d.remove(); err != nil {
 		return err
 	}
-	if d.scratch && !d.Keep {
+	if d.scratch != nil && !d.Keep {
 		d.a.message("stopped, and removed %s; keep it next time with --keep", d.a.oneLine(d.a.flags.Data, 300))
 		return nil
 	}

@@ -18,9 +18,10 @@ import (
 
 // The times of a server for developers.
 const (
-	devLook  = 300 * time.Millisecond // between two looks at the files
-	devClear = 3 * time.Second        // how long the tasks of a scratch directory may take to end
-	devStop  = 2 * time.Second        // how long a stop waits for calls; commands survive it anyway
+	devLook   = 300 * time.Millisecond // between two looks at the files
+	devClear  = 3 * time.Second        // how long the tasks of a scratch directory may take to end
+	devRemove = 10 * time.Second       // how long it may take to remove what killed processes left
+	devStop   = 2 * time.Second        // how long a stop waits for calls; commands survive it anyway
 )
 
 // defaultAddr is the address of a server that nobody has chosen one for.
@@ -32,11 +33,11 @@ type devServer struct {
 	*devCommand
 	a       *app
 	options ServeOptions
-	scratch bool        // the directory is removed at the end
-	tour    []dev.Piece // nil: there is none
-	addr    string      // empty: the default
-	build   int         // number of the tool program's builds
-	begun   bool        // the server has started once
+	scratch *dev.Scratch // nil: the user chose the directory
+	tour    []dev.Piece  // nil: there is none
+	addr    string       // empty: the default
+	build   int          // number of the tool program's builds
+	begun   bool         // the server has started once
 }
 
 // run serves until ctx ends.
@@ -114,7 +115,7 @@ func (d *devServer) started(ctx context.Context, info ServerInfo) error {
 	a := d.a
 	fmt.Fprintln(a.out, a.text(info.UILink))
 	kept := "it is kept"
-	if d.scratch && !d.Keep {
+	if d.scratch != nil && !d.Keep {
 		kept = "it is removed at the end; --keep keeps it, and --data DIR names another one"
 	}
 	a.message("data      %s: %s", a.oneLine(a.flags.Data, 300), kept)
@@ -261,7 +262,7 @@ func (d *devServer) beginTour(ctx context.Context, eng Engine) error {
 // clear ends the work of a directory that is about to be removed, because its commands would
 // survive the server.
 func (d *devServer) clear(ctx context.Context, eng Engine) error {
-	if !d.scratch || d.Keep {
+	if d.scratch == nil || d.Keep {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, devClear)

@@ -2467,6 +2467,7 @@ export interface components {
             result?: unknown;
         };
         Connection: {
+            accounts?: string[];
             /** Format: date-time */
             checked_at?: string;
             command?: string;
@@ -4049,6 +4050,8 @@ export interface components {
             soft?: string;
             spent: string;
             state: string;
+            /** @description The id or name of the session, agent, user or org. */
+            subject: string;
             /** Format: int64 */
             unpriced: number;
             /** Format: date-time */
@@ -9016,7 +9019,7 @@ export interface operations {
     "follow-topics": {
         parameters: {
             query?: {
-                /** @description The topics to follow, separated by commas, at most 50: session ids, the lists sessions, tasks and approvals, and work, the counts of get-work as a list with one item. ID@SEQ begins after that seq of the session instead of with a snapshot. */
+                /** @description The topics to follow, separated by commas, at most 50: session ids, the lists sessions, tasks, approvals and schedules, and work, the counts of get-work as a list with one item. ID@SEQ begins after that seq of the session instead of with a snapshot. */
                 topics?: string;
                 /** @description The id of the last frame received, of a stream of the same topics. Without it each topic starts with a snapshot. */
                 after?: string;

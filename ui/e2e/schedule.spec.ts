@@ -58,6 +58,28 @@ test("a schedule is created with live words, triggered, and its fire is among th
   await expect(page.getByText("Hello from the script.")).toBeVisible();
 });
 
+test("ST6: the list follows the stream: it reads nothing while nothing changes, and a change at once", async ({ page, server }) => {
+  const session = await server.session("Reports");
+  const { id } = await schedule(server, session, { title: "Morning report" });
+  let reads = 0;
+  page.on("request", (r) => new URL(r.url()).pathname === "/v1/schedules" && reads++);
+  await page.clock.install();
+  await enter(page, server, "schedules");
+  const row = page.getByRole("link", { name: /Morning report/ });
+  await expect(row).toContainText("On");
+  await expect(connection(page)).toHaveAttribute("data-state", "live");
+  await page.clock.pauseAt(Date.now() + 10_000);
+  const before = reads;
+  await page.clock.runFor(12_000);
+  expect(reads).toBe(before);
+  await server.api("POST", `/v1/schedules/${id}/pause`, { reason: "holidays" });
+  await expect(async () => {
+    await page.clock.runFor(10); // the cache tells the page in a timer
+    await expect(row).toContainText("Paused", { timeout: 100 });
+  }).toPass();
+  expect(reads).toBe(before + 1);
+});
+
 test("U-12: what never fires, or fires too often, is refused with the server's reason; the last and next five are shown", async ({ page, server }) => {
   const session = await server.session("Never");
   await enter(page, server, `schedules/new?session=${session}`);

@@ -24,6 +24,7 @@ async function freePort(): Promise<number> {
 export class Server {
   private child: ChildProcess | undefined;
   readonly more: Record<string, string> = {}; // variables of the environment, from the next start on
+  readonly flags: string[] = []; // of the command, from the next start on
   private constructor(
     readonly home: string,
     readonly port: number,
@@ -56,7 +57,7 @@ export class Server {
   }
 
   async start(): Promise<void> {
-    const child = spawn(binary!, ["serve", "--addr", `127.0.0.1:${this.port}`, "--allow-shell", "--ask", "add", "--model", `scripted:${this.script}`], {
+    const child = spawn(binary!, ["serve", "--addr", `127.0.0.1:${this.port}`, "--allow-shell", "--ask", "add", "--model", `scripted:${this.script}`, ...this.flags], {
       cwd: this.home,
       env: this.env,
       stdio: ["ignore", "pipe", "pipe"],
@@ -89,6 +90,11 @@ export class Server {
       await gone;
     }
     rmSync(this.home, { recursive: true, force: true });
+  }
+
+  // write writes a file of the data directory.
+  write(name: string, text: string) {
+    writeFileSync(join(this.home, "data", name), text, { mode: 0o600 });
   }
 
   // cli runs a command of the binary on the data directory.

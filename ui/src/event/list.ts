@@ -7,7 +7,7 @@ type Named = { id: string };
 
 // useLiveList follows a list of the stream. Its rows are in the query cache, by id, in the order of the
 // server.
-export function useLiveList<T extends Named>(name: "sessions" | "tasks" | "approvals" | "work"): Map<string, T> {
+export function useLiveList<T extends Named>(name: "sessions" | "tasks" | "approvals" | "schedules" | "work"): Map<string, T> {
   useEffect(() => stream.follow({ name, onFrame: (f) => applyTo<T>(name, f) }), [name]);
   const { data } = useQuery<Map<string, T>>({ queryKey: ["live", name], queryFn: () => new Map(), staleTime: Infinity, gcTime: Infinity, enabled: false });
   return data ?? (empty as Map<string, T>);

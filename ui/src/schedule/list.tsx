@@ -7,7 +7,7 @@ import { useMay } from "../principal/principal";
 import { age, oneLine } from "../text/text";
 import { Last } from "./fires";
 import { does, overlapWords, scheduleLook, stateOf, times, type Schedule } from "./look";
-import { useBudgets, useSchedules } from "./read";
+import { slow, useBudgets, useSchedules } from "./read";
 import { inZone, until } from "./when";
 import "../session/list.css";
 import "../session/session.css";
@@ -27,7 +27,7 @@ const filters = [
 export function ScheduleList() {
   const { state } = route.useSearch();
   const read = useSchedules();
-  const budgets = useBudgets();
+  const budgets = useBudgets(slow);
   const now = useNow(1000);
   useTitle("Schedules");
   const all = read.data?.pages.flatMap((p) => p.items as Schedule[]).toReversed() ?? [];

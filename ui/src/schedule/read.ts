@@ -1,12 +1,32 @@
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { useEffect, useRef } from "react";
 import { need, type Schemas } from "../../client";
 import { api, queries } from "../app/api";
+import { useConnection } from "../app/hooks";
+import { useLiveList } from "../event/list";
 import { turnResult, type Fire, type Result, type Schedule } from "./look";
 
-const every = 5000; // schedules are not in the event stream
+export const slow = 30_000; // between two reads of what the stream does not have
+const liveRows = 200; // schedules that the stream sends at most, the newest ones
+
+// useFollow reads a query again when the stream has a change of a schedule, or of any. It returns how
+// often the query has to be read without one: not at all, as long as the stream has all schedules.
+function useFollow(queryKey: string[], id?: string): number | false {
+  const rows = useLiveList<Schedule>("schedules");
+  const seen = id === undefined ? rows : rows.get(id);
+  const known = useRef(seen);
+  useEffect(() => {
+    if (known.current === seen) return;
+    known.current = seen;
+    void queries.invalidateQueries({ queryKey, exact: true });
+  });
+  const { state } = useConnection();
+  return state === "paused" || (state === "live" && rows.size < liveRows) ? false : slow;
+}
 
 // useSchedules reads the schedules, page by page.
 export function useSchedules() {
+  const every = useFollow(["schedules"]);
   return useInfiniteQuery({
     queryKey: ["schedules"],
     queryFn: ({ pageParam, signal }) => need(api.GET("/v1/schedules", { signal, params: { query: { limit: 200, ...(pageParam ? { cursor: pageParam } : {}) } } })),
@@ -17,6 +37,7 @@ export function useSchedules() {
 }
 
 export function useSchedule(id: string) {
+  const every = useFollow(["schedule", id], id);
   return useQuery({
     queryKey: ["schedule", id],
     queryFn: ({ signal }) => need<Schedule>(api.GET("/v1/schedules/{id}", { signal, params: { path: { id } } })),
@@ -34,6 +55,7 @@ export function useNextFires(s: Schedule, n: number) {
 }
 
 export function useFires(id: string) {
+  const every = useFollow(["schedule", id, "fires"], id);
   return useInfiniteQuery({
     queryKey: ["schedule", id, "fires"],
     queryFn: ({ pageParam, signal }) => need(api.GET("/v1/schedules/{id}/fires", { signal, params: { path: { id }, query: { limit: 20, ...(pageParam ? { cursor: pageParam } : {}) } } })),
@@ -83,7 +105,7 @@ export function changed(id?: string) {
   return Promise.all([queries.invalidateQueries({ queryKey: ["schedules"] }), id ? queries.invalidateQueries({ queryKey: ["schedule", id] }) : undefined]);
 }
 
-// useBudgets reads all budgets with their standing.
-export function useBudgets() {
+// useBudgets reads all budgets with their standing, which are not in the stream.
+export function useBudgets(every = 5000) {
   return useQuery({ queryKey: ["budgets"], queryFn: ({ signal }) => need(api.GET("/v1/budgets", { signal })), refetchInterval: every });
 }

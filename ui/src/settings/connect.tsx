@@ -12,8 +12,8 @@ export const reread = () => queries.invalidateQueries({ queryKey: ["connections"
 
 // Authorize begins an OAuth authorization. The service sends the browser back to the server, and the
 // list shows the account then.
-export function Authorize({ known, onClose }: { known: Connection[]; onClose: () => void }) {
-  const [name, setName] = useState("");
+export function Authorize({ known, provider = "", onClose }: { known: Connection[]; provider?: string; onClose: () => void }) {
+  const [name, setName] = useState(provider);
   const [before] = useState(() => new Map(known.map((c) => [c.name, c.updated_at])));
   const id = name.trim();
   const flow = useAct(() => need<Schemas["ConnectionFlow"]>(api.POST("/v1/connections/{connection}/authorize", { params: { path: { connection: id } }, body: {} } as never)));

@@ -9,6 +9,7 @@ import { Button, CopyLine, Failure } from "../app/pieces";
 import { useMay } from "../principal/principal";
 import { LongText } from "../session/details";
 import { age, oneLine, plural, safe } from "../text/text";
+import { ServerAccounts } from "./accounts";
 import { useAct } from "./act";
 import { command } from "./command";
 import { Cli } from "./dialog";
@@ -90,6 +91,7 @@ function ServerDetail({ of }: { of: Connection }) {
         ]}
       />
       <TestConnection name={of.name} verb="Ask for its tools" />
+      <ServerAccounts of={of} />
       <h3>Tools</h3>
       {of.tools.length === 0 ? (
         <p className="soft small">None are known.</p>

@@ -1,1 +1,0 @@
-export{t as Servers}from"./mcp-Cy6JA7O3.js";
