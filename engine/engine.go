@@ -204,6 +204,9 @@ type Tasks interface {
 	// List lists the tasks of a session, or all tasks for an empty id, in the order of their
 	// creation.
 	List(ctx context.Context, id perdure.SessionID) ([]perdure.Task, error)
+	// ListWhere lists the tasks that match a query. With a limit it reads no more than it needs to
+	// find them. NotFound: the task After does not exist. Invalid: an unknown state.
+	ListWhere(ctx context.Context, q TaskQuery) ([]perdure.Task, error)
 	// Log returns output of a task from a byte offset, at most max bytes. A negative offset
 	// counts from the end.
 	Log(ctx context.Context, id perdure.TaskID, offset int64, max int) (Log, error)

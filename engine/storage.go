@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -200,6 +201,22 @@ func (f TaskFilter) Matches(t perdure.Task) bool {
 	return (f.Session == "" || t.Session == f.Session) && (f.State == "" || t.State == f.State) &&
 		(f.Kind == "" || t.Kind == f.Kind) &&
 		(f.Tool == "" || t.Tool == f.Tool) && (f.Before.IsZero() || t.CreatedAt.Before(f.Before))
+}
+
+// TaskQuery selects tasks and their order. The zero value lists all in the order of their creation.
+type TaskQuery struct {
+	TaskFilter
+	States []perdure.TaskState // empty: every state
+	Kinds  []perdure.TaskKind  // empty: every kind
+	Newest bool                // the last created first
+	After  perdure.TaskID      // only tasks that follow this one in the order of the list; empty: from the first
+	Limit  int                 // 0: no limit
+}
+
+// Matches reports whether a task matches the query, apart from its order and limit.
+func (q TaskQuery) Matches(t perdure.Task) bool {
+	return q.TaskFilter.Matches(t) && (len(q.States) == 0 || slices.Contains(q.States, t.State)) &&
+		(len(q.Kinds) == 0 || slices.Contains(q.Kinds, t.Kind))
 }
 
 // BulkState is the state of a bulk.

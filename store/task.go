@@ -14,6 +14,8 @@ type TaskFilter struct {
 	ExceptWorker perdure.WorkerID    // the worker whose tasks are left out; empty: none
 	Kind         perdure.TaskKind    // empty: every kind
 	Home         perdure.HomeID      // empty: every home, and none
+	Newest       bool                // the last created first
+	After        perdure.TaskID      // only tasks that follow this one in the order of the list; empty: from the first
 	Limit        int                 // 0: no limit
 }
 
@@ -71,7 +73,8 @@ func Prunable(t perdure.Task, before time.Time) bool {
 type TaskReader interface {
 	// Get returns the record. NotFound: no such task in this session; an empty session means any.
 	Get(session perdure.SessionID, id perdure.TaskID) (perdure.Task, error)
-	// List lists records in the order of creation. Invalid: the filter names an unknown state.
+	// List lists records in the order of creation, or with Newest in the reverse order. No record
+	// follows a task that does not exist. Invalid: the filter names an unknown state.
 	List(filter TaskFilter) ([]perdure.Task, error)
 	// Count counts the tasks in a state by session, without reading their records. Sessions
 	// without such tasks are left out; the others are ordered by the creation of their first

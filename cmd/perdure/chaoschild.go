@@ -170,9 +170,9 @@ type wrongEngineTasks struct {
 
 func (l wrongEngine) Tasks() engine.Tasks { return wrongEngineTasks{l.Engine.Tasks(), l} }
 
-// List lists tasks, with summaries that differ between processes.
-func (l wrongEngineTasks) List(ctx context.Context, id perdure.SessionID) ([]perdure.Task, error) {
-	tasks, err := l.Engine.Tasks().List(ctx, id)
+// ListWhere lists tasks, with summaries that differ between processes.
+func (l wrongEngineTasks) ListWhere(ctx context.Context, q engine.TaskQuery) ([]perdure.Task, error) {
+	tasks, err := l.Engine.Tasks().ListWhere(ctx, q)
 	for i := range tasks {
 		if l.sabotage == sabotageSettle {
 			tasks[i].Summary += fmt.Sprintf(" (%d)", os.Getpid())

@@ -253,6 +253,10 @@ func (r readerTasks) List(ctx context.Context, id perdure.SessionID) ([]perdure.
 	return ask1(ctx, r.readerNoun, engine.Tasks.List, id)
 }
 
+func (r readerTasks) ListWhere(ctx context.Context, q engine.TaskQuery) ([]perdure.Task, error) {
+	return ask1(ctx, r.readerNoun, engine.Tasks.ListWhere, q)
+}
+
 func (r readerTasks) Log(ctx context.Context, id perdure.TaskID, offset int64, max int) (engine.Log, error) {
 	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) (engine.Log, error) {
 		return eng.Tasks().Log(ctx, id, offset, max)

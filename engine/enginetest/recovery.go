@@ -1,7 +1,10 @@
 package enginetest
 
 import (
+	"encoding/json"
+	"errors"
 	"maps"
+	"slices"
 	"testing"
 
 	"github.com/perdure/perdure"
@@ -15,6 +18,7 @@ func recoveryLaws() []law {
 		{"reports_a_task_whose_outcome_is_unknown_until_it_is_resolved", recoveredUnknown},
 		{"reports_nothing_where_nothing_was_left", recoveredNothing},
 		{"counts_tasks_by_state", countsTasks},
+		{"lists_the_tasks_that_match_a_query", listsTasksWhere},
 	}
 }
 
@@ -102,5 +106,43 @@ func countsTasks(t *testing.T, open Harness) {
 	ended, err := s.eng.Tasks().Overview(s.ctx)
 	if err != nil || ended.States[perdure.TaskRunning] != 0 || ended.States[perdure.TaskSucceeded] != 1 {
 		t.Errorf("after its end: %+v, %v", ended, err)
+	}
+}
+
+func listsTasksWhere(t *testing.T, open Harness) {
+	s := begin(t, open, Setup{Script: still})
+	var ids []perdure.TaskID
+	for _, text := range []string{"a", "b", "c"} {
+		made := s.host(engine.HostCallRequest{Tool: "note", Args: json.RawMessage(`{"text":"` + text + `"}`)})
+		ids = append(ids, s.ended(made.Task.ID).ID)
+	}
+	done, none := []perdure.TaskState{perdure.TaskSucceeded}, []perdure.TaskState{perdure.TaskRunning, perdure.TaskUnknown}
+	own := engine.TaskFilter{Session: s.id}
+	for name, c := range map[string]struct {
+		q    engine.TaskQuery
+		want []perdure.TaskID
+	}{
+		"all":           {engine.TaskQuery{TaskFilter: own}, ids},
+		"newest":        {engine.TaskQuery{TaskFilter: own, States: done, Newest: true, Limit: 2}, []perdure.TaskID{ids[2], ids[1]}},
+		"after":         {engine.TaskQuery{TaskFilter: own, After: ids[0], Limit: 1}, ids[1:2]},
+		"newest, after": {engine.TaskQuery{Newest: true, After: ids[1], States: done}, ids[:1]},
+		"tool":          {engine.TaskQuery{TaskFilter: engine.TaskFilter{Tool: "charge"}, Limit: 2}, nil},
+		"state":         {engine.TaskQuery{States: none, Newest: true}, nil},
+		"kind":          {engine.TaskQuery{Kinds: []perdure.TaskKind{perdure.KindMonitor}, Limit: 5}, nil},
+	} {
+		found, err := s.eng.Tasks().ListWhere(s.ctx, c.q)
+		var got []perdure.TaskID
+		for _, task := range found {
+			got = append(got, task.ID)
+		}
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %v, %v, want %v", name, got, err, c.want)
+		}
+	}
+	if _, err := s.eng.Tasks().ListWhere(s.ctx, engine.TaskQuery{After: "task_00000000000000000000000000000000"}); !errors.Is(err, perdure.NotFound) {
+		t.Errorf("after no task: %v", err)
+	}
+	if _, err := s.eng.Tasks().ListWhere(s.ctx, engine.TaskQuery{States: []perdure.TaskState{"asleep"}}); !errors.Is(err, perdure.Invalid) {
+		t.Errorf("no such state: %v", err)
 	}
 }

@@ -23,6 +23,49 @@ func (e hostTasks) List(ctx context.Context, id perdure.SessionID) ([]perdure.Ta
 	return store.Read(ctx, e.cfg.Store, func(r store.Reader) ([]perdure.Task, error) { return r.Tasks().List(store.TaskFilter{Session: id}) })
 }
 
+// maxTasksRead is how many records a list with a limit reads at a time.
+const maxTasksRead = 500
+
+// ListWhere lists the tasks that match a query.
+func (e hostTasks) ListWhere(ctx context.Context, q engine.TaskQuery) (found []perdure.Task, err error) {
+	err = e.view(ctx, func(r store.Reader) error {
+		found = nil
+		filter := store.TaskFilter{Session: q.Session, States: q.States, Newest: q.Newest, After: q.After, Limit: min(q.Limit, maxTasksRead)}
+		visible := ownSessions(ctx, r)
+		if q.After != "" {
+			if _, err := r.Tasks().Get("", q.After); err != nil {
+				return err
+			}
+		}
+		for {
+			some, err := r.Tasks().List(filter)
+			if err != nil {
+				return err
+			}
+			for _, t := range some {
+				mine, err := visible(t.Session)
+				if err != nil {
+					return err
+				}
+				if !mine || !q.Matches(t) {
+					continue
+				}
+				if found = append(found, t); len(found) == q.Limit {
+					return nil
+				}
+			}
+			if filter.Limit == 0 || len(some) < filter.Limit {
+				return nil
+			}
+			filter.After, filter.Limit = some[len(some)-1].ID, maxTasksRead
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list tasks: %w", err)
+	}
+	return found, nil
+}
+
 func (e hostTasks) Log(ctx context.Context, id perdure.TaskID, offset int64, max int) (log engine.Log, err error) {
 	err = e.view(ctx, func(r store.Reader) error {
 		chunks, from, end, err := taskport.LogFrom(r, id, offset, max)

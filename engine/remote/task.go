@@ -2,7 +2,10 @@ package remote
 
 import (
 	"context"
+	"fmt"
 	"net/url"
+	"slices"
+	"strings"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
@@ -22,6 +25,53 @@ func (e engineTasks) List(ctx context.Context, id perdure.SessionID) ([]perdure.
 		r.what, r.query = "tasks of "+string(id), url.Values{"session": {string(id)}}
 	}
 	return list[perdure.Task](ctx, e.Engine, r, 0)
+}
+
+// ListWhere lists the tasks that match a query. After a task, it walks the whole list, since the
+// server continues a list only by cursors of its own.
+func (e engineTasks) ListWhere(ctx context.Context, q engine.TaskQuery) ([]perdure.Task, error) {
+	r, limit := request{what: "tasks", path: "/v1/tasks", query: url.Values{}}, q.Limit
+	if q.Newest {
+		r.query.Set("order", "newest")
+	}
+	if q.After != "" || q.Kind != "" || q.State != "" || !q.Before.IsZero() {
+		limit = 0
+	} else {
+		set := func(name string, words string) {
+			if words != "" {
+				r.query.Set(name, words)
+			}
+		}
+		set("session", string(q.Session))
+		set("tool", q.Tool)
+		set("state", joined(q.States))
+		set("kind", joined(q.Kinds))
+	}
+	all, err := list[perdure.Task](ctx, e.Engine, r, limit)
+	if err == nil && q.After != "" {
+		at := slices.IndexFunc(all, func(t perdure.Task) bool { return t.ID == q.After })
+		if at < 0 {
+			err = fmt.Errorf("list tasks after %s: %w", q.After, perdure.NotFound)
+		}
+		all = all[at+1:]
+	}
+	all = slices.DeleteFunc(all, func(t perdure.Task) bool { return !q.Matches(t) })
+	if q.Limit > 0 {
+		all = all[:min(q.Limit, len(all))]
+	}
+	return all, err
+}
+
+// joined returns words as a query parameter with commas.
+func joined[T ~string](words []T) string {
+	var b strings.Builder
+	for i, word := range words {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(string(word))
+	}
+	return b.String()
 }
 
 // Overview counts all tasks by state.

@@ -303,6 +303,14 @@ func (g guardedTasks) List(ctx context.Context, id perdure.SessionID) (result []
 	return ownOnly(ctx, g.Guard, list, err, func(item perdure.Task) perdure.SessionID { return item.Session })
 }
 
+// ListWhere implements engine.Tasks.
+func (g guardedTasks) ListWhere(ctx context.Context, q engine.TaskQuery) (result []perdure.Task, err error) {
+	if ctx, err = g.scoped(ctx, Read); err != nil {
+		return result, err
+	}
+	return g.inner.Tasks().ListWhere(ctx, q)
+}
+
 // Log implements engine.Tasks.
 func (g guardedTasks) Log(ctx context.Context, id perdure.TaskID, offset int64, max int) (result engine.Log, err error) {
 	if ctx, err = g.task(ctx, Read, id); err != nil {

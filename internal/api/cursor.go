@@ -221,9 +221,14 @@ func pageOfAppended[T any](a *API, in Paged, l appendedList[T]) (*page[T], error
 		passed = passed || l.id(item) == place[2]
 	}
 	if !passed {
-		return nil, invalid("query.cursor", "the item of this cursor no longer exists; start again without a cursor")
+		return nil, goneCursor()
 	}
 	return l.page(a, cacheListing(&a.listings, rest, limit, began), limit), nil
+}
+
+// goneCursor refuses a cursor whose item was removed.
+func goneCursor() error {
+	return invalid("query.cursor", "the item of this cursor no longer exists; start again without a cursor")
 }
 
 // page makes the page at the start of a stretch.

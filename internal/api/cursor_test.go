@@ -1,8 +1,12 @@
 package api_test
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +24,7 @@ type long struct {
 	sessions []engine.Session // newest first
 	tasks    []perdure.Task
 	read     int // sessions and tasks
+	most     int // tasks of one read
 }
 
 func newLong(n int) *long {
@@ -48,6 +53,8 @@ type longSessions struct {
 // Sessions implements engine.Engine.
 func (l *long) Sessions() engine.Sessions { return longSessions{nil, l} }
 
+func (l longSessions) List(context.Context, int) ([]engine.Session, error) { return nil, nil }
+
 func (l longSessions) ListWhere(_ context.Context, f engine.SessionFilter) ([]engine.Session, error) {
 	got := l.sessions[:min(f.Limit, len(l.sessions))]
 	l.read += len(got)
@@ -63,9 +70,40 @@ type longTasks struct {
 // Tasks implements engine.Engine.
 func (l *long) Tasks() engine.Tasks { return longTasks{nil, l} }
 
-func (l longTasks) List(context.Context, perdure.SessionID) ([]perdure.Task, error) {
-	l.read += len(l.tasks)
-	return slices.Clone(l.tasks), nil
+func (l longTasks) ListWhere(_ context.Context, q engine.TaskQuery) ([]perdure.Task, error) {
+	got := slices.DeleteFunc(slices.Clone(l.tasks), func(t perdure.Task) bool { return !q.Matches(t) })
+	if q.Newest {
+		slices.Reverse(got)
+	}
+	got = got[1+slices.IndexFunc(got, func(t perdure.Task) bool { return t.ID == q.After }):]
+	if q.Limit > 0 {
+		got = got[:min(q.Limit, len(got))]
+	}
+	l.read, l.most = l.read+len(got), max(l.most, len(got))
+	return got, nil
+}
+
+func (l longTasks) Overview(context.Context) (engine.TaskOverview, error) {
+	o := engine.TaskOverview{States: map[perdure.TaskState]int{}}
+	for _, t := range l.tasks {
+		o.States[t.State]++
+	}
+	return o, nil
+}
+
+// List counts like ListWhere, so that the reads of all tasks show.
+func (l longTasks) List(ctx context.Context, id perdure.SessionID) ([]perdure.Task, error) {
+	return l.ListWhere(ctx, engine.TaskQuery{TaskFilter: engine.TaskFilter{Session: id}})
+}
+
+// longApprovals implements engine.Approvals for long.
+type longApprovals struct{ engine.Approvals }
+
+// Approvals implements engine.Engine.
+func (l *long) Approvals() engine.Approvals { return longApprovals{} }
+
+func (longApprovals) List(context.Context, engine.ApprovalFilter) ([]perdure.Approval, error) {
+	return nil, nil
 }
 
 // walk reads a list to its end and returns the ids. between is called after each page.
@@ -156,28 +194,96 @@ func TestListFresh(t *testing.T) {
 		l := newLong(100)
 		a := l.serve(t)
 		page := func(cursor string) (string, string) {
-			got := serve(t, a, get("/v1/tasks?limit=10&cursor="+cursor))
+			got := serve(t, a, get("/v1/sessions?limit=10&cursor="+cursor))
+			return string(got.body), read[taskInList[map[string]any]](t, got.body).Next
+		}
+		_, next := page("")
+		_, next = page(next) // keeps the rest of the list
+		for i := range l.sessions {
+			l.sessions[i].Title = "changed"
+		}
+		if body, _ := page(next); strings.Contains(body, "changed") {
+			t.Error("the third page is not out of the second reading")
+		}
+		if body, _ := page(""); !strings.Contains(body, "changed") {
+			t.Error("the first page is out of an old reading")
+		}
+		<-time.After(3 * time.Second) // of the fake clock
+		if body, _ := page(next); !strings.Contains(body, "changed") {
+			t.Error("the third page is out of a reading of 3 s ago")
+		}
+		for range 10 { // many walks at once push each other out, and go on
+			_, next = page("")
+			_, next = page(next)
+		}
+		for next != "" {
+			_, next = page(next)
+		}
+	})
+}
+
+// TestTaskPagesFresh: each page of tasks is read anew, and reads the tasks of the page alone.
+func TestTaskPagesFresh(t *testing.T) {
+	t.Parallel()
+	for _, order := range []string{"oldest", "newest"} {
+		l := newLong(5000)
+		a := l.serve(t)
+		page := func(cursor string) (string, string) {
+			got := serve(t, a, get("/v1/tasks?state=queued,running&limit=100&order="+order+"&cursor="+cursor))
 			return string(got.body), read[taskInList[map[string]any]](t, got.body).Next
 		}
 		_, next := page("")
 		for i := range l.tasks {
 			l.tasks[i].State = perdure.TaskRunning
 		}
-		if body, _ := page(next); !strings.Contains(body, "queued") {
-			t.Error("the second page is not out of the first reading")
-		}
-		if body, _ := page(""); strings.Contains(body, "queued") {
-			t.Error("the first page is out of an old reading")
-		}
-		<-time.After(3 * time.Second) // of the fake clock
 		if body, _ := page(next); strings.Contains(body, "queued") {
-			t.Error("the second page is out of a reading of 3 s ago")
+			t.Errorf("%s: the second page is out of an old reading", order)
 		}
-		for range 10 { // many walks at once push each other out, and go on
-			_, next = page("")
+		if l.read > 2*101 {
+			t.Errorf("%s: read %d tasks to show 200", order, l.read)
 		}
-		for next != "" {
-			_, next = page(next)
+	}
+}
+
+// TestOpenTasksCost: the counts of the current work and the list of open tasks in a stream read no
+// tasks besides those they show, however many there are.
+func TestOpenTasksCost(t *testing.T) {
+	t.Parallel()
+	l := newLong(5000)
+	server := httptest.NewServer(l.serve(t))
+	defer server.Close()
+	open := func(path, form string) *http.Response {
+		q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+path, nil)
+		if err != nil {
+			t.Fatal(err)
 		}
-	})
+		q.Header.Set("Authorization", "Bearer "+token)
+		q.Header.Set("Accept", form)
+		res, err := server.Client().Do(q)
+		if err != nil || res.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %+v, %v", path, res, err)
+		}
+		return res
+	}
+
+	counts := open("/v1/work", "application/json")
+	var got work
+	if err := json.NewDecoder(counts.Body).Decode(&got); err != nil || got.Running != 5000 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	_ = counts.Body.Close()
+	stream := open("/v1/events?topics=tasks", "text/event-stream")
+	lines := bufio.NewScanner(stream.Body)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() && !strings.HasPrefix(lines.Text(), "data:") {
+	}
+	if n := strings.Count(lines.Text(), `"state":"queued"`); n != 200 {
+		t.Errorf("the list in the stream has %d tasks, want 200", n)
+	}
+	_ = stream.Body.Close()
+	server.Close() // waits for the stream, which reads no more then
+
+	if l.most > 200 {
+		t.Errorf("read %d tasks at once", l.most)
+	}
 }

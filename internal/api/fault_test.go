@@ -179,6 +179,10 @@ func (e countingTasks) List(context.Context, perdure.SessionID) ([]perdure.Task,
 	return nil, nil
 }
 
+func (e countingTasks) ListWhere(context.Context, engine.TaskQuery) ([]perdure.Task, error) {
+	return nil, nil
+}
+
 // fuzzed is an API for a fuzz test.
 func fuzzed(f *testing.F) (*api.API, *counting) {
 	eng := &counting{}

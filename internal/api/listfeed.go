@@ -63,9 +63,7 @@ func (a *API) listTopics() map[string]listReader {
 			return feedRows(all, err, func(s engine.Session) string { return string(s.ID) })
 		},
 		"tasks": func(ctx context.Context) ([]row, error) {
-			all, err := a.cfg.Engine.Tasks().List(ctx, "")
-			all = slices.DeleteFunc(all, func(t perdure.Task) bool { return t.State.Terminal() && t.State != perdure.TaskUnknown })
-			all = slices.Clone(all[max(0, len(all)-maxFeedRows):])
+			all, err := a.openTasks(ctx)
 			for i, t := range all {
 				t.HeartbeatAt = time.Time{} // a heartbeat alone is not a change
 				all[i] = taskInList(t)
@@ -90,6 +88,23 @@ func (a *API) listTopics() map[string]listReader {
 		},
 		workList: a.workRows,
 	}
+}
+
+// openTasks returns the newest tasks that have not ended or whose outcome is unknown, the newest
+// last. It reads no others.
+func (a *API) openTasks(ctx context.Context) ([]perdure.Task, error) {
+	live, err := a.cfg.Engine.Tasks().ListWhere(ctx, engine.TaskQuery{
+		States: []perdure.TaskState{perdure.TaskQueued, perdure.TaskRunning, perdure.TaskAwaitingInput}, Newest: true, Limit: maxFeedRows,
+	})
+	if err != nil {
+		return nil, err
+	}
+	unknown, err := a.cfg.Engine.Tasks().ListWhere(ctx, engine.TaskQuery{States: []perdure.TaskState{perdure.TaskUnknown}})
+	all := slices.Concat(live, unknown)
+	slices.SortStableFunc(all, func(s, t perdure.Task) int { return t.CreatedAt.Compare(s.CreatedAt) })
+	all = all[:min(len(all), maxFeedRows)]
+	slices.Reverse(all)
+	return all, err
 }
 
 func feedRows[T any](all []T, err error, id func(T) string) ([]row, error) {

@@ -95,32 +95,31 @@ func (a taskHandlers) listTasks(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	filter := engine.TaskFilter{Session: in.Session, Tool: in.Tool}
+	q := engine.TaskQuery{
+		TaskFilter: engine.TaskFilter{Session: in.Session, Tool: in.Tool}, States: states, Kinds: kinds,
+		Newest: in.Order == newest, Limit: in.limit() + 1,
+	}
 	if in.Older != "" {
-		moment, err := createdBefore(requestOf(ctx).at, in.Older, "query.older")
-		if err != nil {
+		if q.Before, err = createdBefore(requestOf(ctx).at, in.Older, "query.older"); err != nil {
 			return nil, err
 		}
-		filter.Before = moment
 	}
-	got, err := pageOfAppended(a.API, in.Paged, appendedList[perdure.Task]{
-		name: orgPrefix(ctx) + fmt.Sprintf("tasks %q %q %q %q %q %t", in.Session, states, kinds, in.Tool, in.Older, in.Order == newest),
-		all: func() ([]perdure.Task, error) {
-			all, err := a.cfg.Engine.Tasks().List(ctx, in.Session)
-			if in.Order == newest {
-				all = slices.Clone(all)
-				slices.Reverse(all)
-			}
-			return all, err
-		},
-		match: func(t perdure.Task) bool {
-			return filter.Matches(t) && (states == nil || slices.Contains(states, t.State)) && (kinds == nil || slices.Contains(kinds, t.Kind))
-		},
-		id: func(t perdure.Task) string { return string(t.ID) },
-	})
+	which := orgPrefix(ctx) + fmt.Sprintf("tasks %q %q %q %q %q %t", in.Session, states, kinds, in.Tool, in.Older, q.Newest)
+	place, err := a.cursors.read(which, in.Cursor, 1)
 	if err != nil {
 		return nil, err
 	}
+	if place != nil {
+		q.After = perdure.TaskID(place[0])
+	}
+	found, err := a.cfg.Engine.Tasks().ListWhere(ctx, q)
+	switch {
+	case place != nil && errors.Is(err, perdure.NotFound):
+		return nil, goneCursor()
+	case err != nil:
+		return nil, err
+	}
+	got := pageOf(found, in.limit(), func(t perdure.Task) string { return a.cursors.write(which, string(t.ID)) })
 	for i, t := range got.Body.Items {
 		got.Body.Items[i] = taskInList(t)
 	}

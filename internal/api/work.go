@@ -55,26 +55,27 @@ func (a *API) work(ctx context.Context) (now work, err error) {
 			now.NeedsYou += len(sessions)
 		}
 	}
-	tasks, err := a.cfg.Engine.Tasks().List(ctx, "")
+	counts, err := a.cfg.Engine.Tasks().Overview(ctx)
+	if err != nil {
+		return now, err
+	}
+	now.Running += counts.States[perdure.TaskQueued] + counts.States[perdure.TaskRunning]
+	tasks, err := a.cfg.Engine.Tasks().ListWhere(ctx, engine.TaskQuery{
+		States: []perdure.TaskState{perdure.TaskAwaitingInput, perdure.TaskUnknown, perdure.TaskFailed},
+	})
 	if err != nil {
 		return now, err
 	}
 	unknown := map[perdure.SessionID]int{}
 	for _, t := range tasks {
-		switch t.State {
-		case perdure.TaskQueued, perdure.TaskRunning:
-			now.Running++
-		case perdure.TaskAwaitingInput:
-			if !t.AwaitsApproval() { // an open approval counts by itself
-				now.NeedsYou++
-			}
-		case perdure.TaskUnknown:
+		switch {
+		case t.State == perdure.TaskUnknown:
 			unknown[t.Session]++
 			now.Unknown++
-		case perdure.TaskFailed:
-			if time.Since(t.FinishedAt) < failedSince {
-				now.Failed++
-			}
+		case t.State == perdure.TaskAwaitingInput && !t.AwaitsApproval(): // an open approval counts by itself
+			now.NeedsYou++
+		case t.State == perdure.TaskFailed && time.Since(t.FinishedAt) < failedSince:
+			now.Failed++
 		}
 	}
 	newest, err := a.cfg.Engine.Sessions().List(ctx, maxFeedRows)

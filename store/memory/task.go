@@ -17,21 +17,36 @@ func (v taskStore) Get(session perdure.SessionID, id perdure.TaskID) (perdure.Ta
 	return cloneTask(r.value), nil
 }
 
-// List lists records in the order of their creation.
+// List lists records in the order of their creation, or in the reverse order.
 func (v taskStore) List(filter store.TaskFilter) ([]perdure.Task, error) {
 	for _, s := range filter.States {
 		if !s.Valid() {
 			return nil, fmt.Errorf("list tasks: %w state %q", perdure.Invalid, s)
 		}
 	}
-	return first(v.tasksWhere(func(t perdure.Task) bool {
-		return (filter.Session == "" || filter.Session == t.Session) &&
+	var after row[perdure.Task]
+	if filter.After != "" {
+		known := false
+		if after, known = v.tasks.get(string(filter.After)); !known {
+			return nil, nil
+		}
+	}
+	follows := func(r row[perdure.Task]) bool {
+		return filter.After == "" || filter.Newest && r.position < after.position || !filter.Newest && r.position > after.position
+	}
+	found := v.tasksWhere(func(r row[perdure.Task]) bool {
+		t := r.value
+		return follows(r) && (filter.Session == "" || filter.Session == t.Session) &&
 			(len(filter.States) == 0 || slices.Contains(filter.States, t.State)) &&
 			(filter.Worker == "" || filter.Worker == t.Worker) &&
 			(filter.ExceptWorker == "" || filter.ExceptWorker != t.Worker) &&
 			(filter.Home == "" || filter.Home == t.Home) &&
 			(filter.Kind == "" || filter.Kind == t.Kind)
-	}), filter.Limit), nil
+	})
+	if filter.Newest {
+		slices.Reverse(found)
+	}
+	return first(found, filter.Limit), nil
 }
 
 func (v taskStore) Count(state perdure.TaskState, session perdure.SessionID) ([]store.TaskCount, error) {
@@ -66,10 +81,10 @@ func (v taskStore) Count(state perdure.TaskState, session perdure.SessionID) ([]
 	return inOrder(found), nil
 }
 
-func (v *tx) tasksWhere(wanted func(perdure.Task) bool) []perdure.Task {
+func (v *tx) tasksWhere(wanted func(row[perdure.Task]) bool) []perdure.Task {
 	var found []row[perdure.Task]
 	for _, r := range v.tasks.from("") {
-		if wanted(r.value) {
+		if wanted(r) {
 			r.value = cloneTask(r.value)
 			found = append(found, r)
 		}

@@ -11,7 +11,7 @@ import (
 // Prune removes the tasks that ended first, with what belongs to them.
 func (t taskStore) Prune(before time.Time, limit int) ([]perdure.Task, error) {
 	pinned := t.pinnedTasks()
-	old := t.tasksWhere(func(task perdure.Task) bool { return store.Prunable(task, before) && !pinned[task.ID] })
+	old := t.tasksWhere(func(r row[perdure.Task]) bool { return store.Prunable(r.value, before) && !pinned[r.value.ID] })
 	slices.SortStableFunc(old, func(a, b perdure.Task) int { return a.FinishedAt.Compare(b.FinishedAt) })
 	old = first(old, limit)
 	gone := map[perdure.TaskID]bool{}

@@ -107,7 +107,7 @@ func (t workerStore) Renew(id perdure.WorkerID, lease time.Duration) (store.Hear
 	w.LeaseUntil = micro(t.now.Add(lease))
 	t.workers = t.workers.put(string(id), w)
 	var beat store.Heartbeat
-	beat.Tasks = t.tasksWhere(func(task perdure.Task) bool { return task.Worker == id && task.State.Live() })
+	beat.Tasks = t.tasksWhere(func(r row[perdure.Task]) bool { return r.value.Worker == id && r.value.State.Live() })
 	for i := range beat.Tasks {
 		task := &beat.Tasks[i]
 		task.HeartbeatAt = t.now

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/store"
@@ -17,11 +18,26 @@ const (
 	// task.
 	liveStates = `state IN ('queued', 'running', 'awaiting_input')`
 
-	// taskFilter contains every condition of store.TaskFilter. Conditions in front of it only let
-	// the database use an index.
-	taskFilter = `($1 = '' OR session_id = $1) AND ($2 = '' OR worker_id = $2) AND ($3 = '' OR kind = $3)
+	// taskMatch contains every condition of store.TaskFilter but After. Conditions in front of it
+	// only let the database use an index.
+	taskMatch = `($1 = '' OR session_id = $1) AND ($2 = '' OR worker_id = $2) AND ($3 = '' OR kind = $3)
 		AND ($4 = '' OR state IN ($4, $5, $6, $7, $8, $9, $10)) AND ($12 = '' OR worker_id <> $12)
-		AND ($13 = '' OR home_id = $13) ORDER BY position LIMIT $11`
+		AND ($13 = '' OR home_id = $13)`
+	positionOfAfter = `(SELECT position FROM task WHERE id = $14)`
+
+	// The orders of a list. The database starts at the position of After.
+	tasksOldestFirst = taskMatch + ` AND position > CASE WHEN $14 = '' THEN -1 ELSE ` + positionOfAfter + ` END
+		ORDER BY position LIMIT $11`
+	tasksNewestFirst = taskMatch + ` AND position < CASE WHEN $14 = '' THEN 9223372036854775807 ELSE ` + positionOfAfter + ` END
+		ORDER BY position DESC LIMIT $11`
+
+	fromTasks     = `SELECT ` + taskColumns + ` FROM task WHERE `
+	fromOwnTasks  = fromTasks + `session_id = $1 AND `
+	fromLiveTasks = fromTasks + liveStates + ` AND `
+
+	// fromStates selects tasks by their states alone. The index of the states has the positions, so
+	// the database reads no rows but those of the list.
+	fromStates = fromTasks + `position IN (SELECT position FROM task WHERE state IN ($1, $2, $3, $4, $5, $6, $7) AND position `
 )
 
 // The statements of tasks.
@@ -34,25 +50,34 @@ const (
 	insertTaskNext = taskRow + positionNext + taskOnce
 
 	selectTask    = `SELECT ` + taskColumns + ` FROM task WHERE id = $1 AND ($2 = '' OR session_id = $2)`
-	listTasks     = `SELECT ` + taskColumns + ` FROM task WHERE ` + taskFilter
-	listOwnTasks  = `SELECT ` + taskColumns + ` FROM task WHERE session_id = $1 AND ` + taskFilter
-	listLiveTasks = `SELECT ` + taskColumns + ` FROM task WHERE ` + liveStates + ` AND ` + taskFilter
+	listTasks     = fromTasks + tasksOldestFirst
+	listOwnTasks  = fromOwnTasks + tasksOldestFirst
+	listLiveTasks = fromLiveTasks + tasksOldestFirst
+	listStates    = fromStates + `> CASE WHEN $8 = '' THEN -1 ELSE (SELECT position FROM task WHERE id = $8) END
+		ORDER BY position LIMIT $9) ORDER BY position`
+
+	listNewestTasks     = fromTasks + tasksNewestFirst
+	listNewestOwnTasks  = fromOwnTasks + tasksNewestFirst
+	listNewestLiveTasks = fromLiveTasks + tasksNewestFirst
+	listNewestStates    = fromStates + `< CASE WHEN $8 = '' THEN 9223372036854775807 ELSE (SELECT position FROM task WHERE id = $8) END
+		ORDER BY position DESC LIMIT $9) ORDER BY position DESC`
+
 	countTasks    = `SELECT ` + countColumns + ` FROM task WHERE state = $1 GROUP BY session_id ORDER BY MIN(position)`
 	countOwnTasks = `SELECT ` + countColumns + ` FROM task WHERE state = $1 AND session_id = $2 GROUP BY session_id`
 	updateTask    = `UPDATE task SET state = $2, worker_id = $3, attempt = $4, record = $5, ended_us = $6, home_id = $7, heartbeat_us = $8
 		WHERE id = $1`
 )
 
-// taskStates is the number of state parameters in taskFilter: there are no more states.
+// taskStates is the number of state parameters in taskMatch: there are no more states.
 const taskStates = 7
 
 func (tx taskStore) Get(session perdure.SessionID, id perdure.TaskID) (perdure.Task, error) {
 	return tx.taskBy(session, id)
 }
 
-// List lists records in the order of creation.
+// List lists records in the order of creation, or in the reverse order.
 func (tx taskStore) List(filter store.TaskFilter) ([]perdure.Task, error) {
-	query, args := listTasks, []any{filter.Session, filter.Worker, filter.Kind}
+	query, newest := listTasks, listNewestTasks
 	live := len(filter.States) > 0
 	for _, s := range filter.States {
 		if !s.Valid() {
@@ -60,19 +85,34 @@ func (tx taskStore) List(filter store.TaskFilter) ([]perdure.Task, error) {
 		}
 		live = live && s.Live()
 	}
+	states := stateSlots(filter.States)
+	args := append([]any{filter.Session, filter.Worker, filter.Kind}, states...)
+	args = append(args, orAll(filter.Limit), filter.ExceptWorker, filter.Home, filter.After)
 	switch {
 	case filter.Session != "":
-		query = listOwnTasks
+		query, newest = listOwnTasks, listNewestOwnTasks
+	case byStates(filter):
+		query, newest = listStates, listNewestStates
+		args = append(states, filter.After, orAll(filter.Limit))
 	case live:
-		query = listLiveTasks
+		query, newest = listLiveTasks, listNewestLiveTasks
 	}
-	args = append(append(args, stateSlots(filter.States)...), orAll(filter.Limit), filter.ExceptWorker, filter.Home)
+	if filter.Newest {
+		query = newest
+	}
 	err := tx.hold(filter.Session)
 	var found []perdure.Task
 	if err == nil {
 		found, err = list(tx.Tx, scanTask, tx.locked(query), args...)
 	}
 	return wrapped(found, err, "list tasks")
+}
+
+// byStates reports whether a filter names states and nothing else. Most tasks have succeeded, so a
+// few of those are found sooner in the order of all tasks.
+func byStates(f store.TaskFilter) bool {
+	few := f.Limit > 0 && slices.Contains(f.States, perdure.TaskSucceeded)
+	return len(f.States) > 0 && !few && f.Worker == "" && f.ExceptWorker == "" && f.Kind == "" && f.Home == ""
 }
 
 // Count counts the tasks in a state by session. An index covers the query.
@@ -107,7 +147,7 @@ func scanTaskCount(r row) (c store.TaskCount, err error) {
 	return c, err
 }
 
-// stateSlots returns the state parameters of taskFilter: each state once, then the first one
+// stateSlots returns the state parameters of taskMatch: each state once, then the first one
 // repeated. No state gives empty parameters.
 func stateSlots(states []perdure.TaskState) []any {
 	params := make([]any, 0, taskStates)

@@ -408,6 +408,21 @@ func listTasks(s *subject) {
 		{store.TaskFilter{Limit: 3}, all[:3]},
 		{store.TaskFilter{Session: other, Limit: 2}, pick(1, 3)},
 		{store.TaskFilter{Limit: 99}, all},
+		{store.TaskFilter{Newest: true}, pick(6, 5, 4, 3, 2, 1, 0)},
+		{store.TaskFilter{Newest: true, Limit: 2}, pick(6, 5)},
+		{store.TaskFilter{Newest: true, Session: one, Limit: 3}, pick(6, 4, 2)},
+		{store.TaskFilter{Newest: true, States: states[:3], Limit: 2}, pick(2, 1)},
+		{store.TaskFilter{Newest: true, States: states[:1]}, pick(0)},
+		{store.TaskFilter{Newest: true, After: all[3]}, pick(2, 1, 0)},
+		{store.TaskFilter{Newest: true, After: all[2], States: states[:3], Limit: 1}, pick(1)},
+		{store.TaskFilter{Newest: true, After: all[5], Session: one}, pick(4, 2, 0)},
+		{store.TaskFilter{Newest: true, After: all[0]}, nil},
+		{store.TaskFilter{After: all[3]}, pick(4, 5, 6)},
+		{store.TaskFilter{After: all[1], Limit: 2}, pick(2, 3)},
+		{store.TaskFilter{After: all[0], States: states[:3]}, pick(1, 2)},
+		{store.TaskFilter{After: all[6]}, nil},
+		{store.TaskFilter{After: mint[perdure.TaskID](s)}, nil},
+		{store.TaskFilter{Newest: true, After: mint[perdure.TaskID](s)}, nil},
 	}
 	for _, c := range cases {
 		s.same(fmt.Sprintf("%+v", c.filter), s.tasks(c.filter), c.want)
