@@ -196,17 +196,12 @@ const DefaultRetention = 30 * 24 * time.Hour
 // Tasks reads, cancels and resolves tasks, waits for them, controls how their results reach their
 // session, and exchanges messages with them.
 type Tasks interface {
+	TaskLists
 	TaskControl
 	TaskDelivery
 
 	// Get returns a task. NotFound: no such task.
 	Get(ctx context.Context, id perdure.TaskID) (perdure.Task, error)
-	// List lists the tasks of a session, or all tasks for an empty id, in the order of their
-	// creation.
-	List(ctx context.Context, id perdure.SessionID) ([]perdure.Task, error)
-	// ListWhere lists the tasks that match a query. With a limit it reads no more than it needs to
-	// find them. NotFound: the task After does not exist. Invalid: an unknown state.
-	ListWhere(ctx context.Context, q TaskQuery) ([]perdure.Task, error)
 	// Log returns output of a task from a byte offset, at most max bytes. A negative offset
 	// counts from the end.
 	Log(ctx context.Context, id perdure.TaskID, offset int64, max int) (Log, error)
@@ -218,6 +213,16 @@ type Tasks interface {
 	// latest first, and at most the last 20. Only the process that took the work over knows it, and
 	// forgets it when it ends; the journals of the sessions keep every take-over.
 	Recoveries(ctx context.Context) ([]Recovery, error)
+}
+
+// TaskLists lists tasks.
+type TaskLists interface {
+	// List lists the tasks of a session, or all tasks for an empty id, in the order of their
+	// creation.
+	List(ctx context.Context, id perdure.SessionID) ([]perdure.Task, error)
+	// ListWhere lists the tasks that match a query. With a limit it reads no more than it needs to
+	// find them. NotFound: the task After does not exist. Invalid: an unknown state.
+	ListWhere(ctx context.Context, q TaskQuery) ([]perdure.Task, error)
 }
 
 // TaskDelivery controls how results of tasks reach their session, and exchanges messages with

@@ -214,6 +214,23 @@ func (g guardedHostCalls) MarkReported(ctx context.Context, key perdure.CallKey)
 // Tasks implements engine.Engine.
 func (g *Guard) Tasks() engine.Tasks { return guardedTasks{g} }
 
+// List implements engine.Tasks.
+func (g guardedTasks) List(ctx context.Context, id perdure.SessionID) (result []perdure.Task, err error) {
+	if ctx, err = g.scoped(ctx, Read); err != nil {
+		return result, err
+	}
+	list, err := g.inner.Tasks().List(ctx, id)
+	return ownOnly(ctx, g.Guard, list, err, func(item perdure.Task) perdure.SessionID { return item.Session })
+}
+
+// ListWhere implements engine.Tasks.
+func (g guardedTasks) ListWhere(ctx context.Context, q engine.TaskQuery) (result []perdure.Task, err error) {
+	if ctx, err = g.scoped(ctx, Read); err != nil {
+		return result, err
+	}
+	return g.inner.Tasks().ListWhere(ctx, q)
+}
+
 // Cancel implements engine.Tasks.
 func (g guardedTasks) Cancel(ctx context.Context, id perdure.TaskID, by string, why string) (result perdure.CancelReceipt, err error) {
 	if ctx, err = g.task(ctx, Write, id); err != nil {
@@ -292,23 +309,6 @@ func (g guardedTasks) Get(ctx context.Context, id perdure.TaskID) (result perdur
 		return result, err
 	}
 	return g.inner.Tasks().Get(ctx, id)
-}
-
-// List implements engine.Tasks.
-func (g guardedTasks) List(ctx context.Context, id perdure.SessionID) (result []perdure.Task, err error) {
-	if ctx, err = g.scoped(ctx, Read); err != nil {
-		return result, err
-	}
-	list, err := g.inner.Tasks().List(ctx, id)
-	return ownOnly(ctx, g.Guard, list, err, func(item perdure.Task) perdure.SessionID { return item.Session })
-}
-
-// ListWhere implements engine.Tasks.
-func (g guardedTasks) ListWhere(ctx context.Context, q engine.TaskQuery) (result []perdure.Task, err error) {
-	if ctx, err = g.scoped(ctx, Read); err != nil {
-		return result, err
-	}
-	return g.inner.Tasks().ListWhere(ctx, q)
 }
 
 // Log implements engine.Tasks.
