@@ -28,7 +28,7 @@ export function TaskList() {
   const tab: Tab = tabs.find((t) => t === search.tab) ?? ((counts["needs-you"] ?? approvals.length) > 0 ? "needs-you" : "working");
   const text = search.q ?? "";
   const filter = useMemo(() => parseFilter(text), [text]);
-  const { pages, rows, readAt } = useTaskRows(tab, filter, counts[tab]);
+  const { pages, rows, setView } = useTaskRows(tab, filter, counts[tab]);
   const [picked, setPicked] = useState<ReadonlySet<string>>(none);
   useEffect(() => setPicked(none), [tab, text]);
   useTitle(`Tasks, ${tabWords[tab].toLowerCase()}`);
@@ -82,7 +82,7 @@ export function TaskList() {
       ) : rows.length === 0 ? (
         asks.length === 0 && <Empty tab={tab} loading={pages.isPending} filtered={text !== ""} />
       ) : (
-        <TaskRows key={tab} name={`${tab} ${text}`} rows={rows} readAt={readAt} beatMs={overview?.heartbeat_interval_ms ?? 0} picked={picked} onPick={setPicked} more={pages.hasNextPage} onEnd={loadMore} />
+        <TaskRows key={tab} name={`${tab} ${text}`} rows={rows} onView={setView} beatMs={overview?.heartbeat_interval_ms ?? 0} picked={picked} onPick={setPicked} more={pages.hasNextPage} onEnd={loadMore} />
       )}
     </>
   );

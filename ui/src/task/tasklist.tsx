@@ -1,19 +1,20 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useMemo, useRef, useState, type Dispatch, type SetStateAction } from "react";
-import { useNow } from "../app/hooks";
+import { useNow, useSettled } from "../app/hooks";
 import { Button } from "../app/pieces";
 import { useKeepScroll } from "../app/scroll";
 import { useLiveList } from "../event/list";
 import type { Session, Task } from "../event/types";
 import { oneLine, plural } from "../text/text";
+import type { Row } from "./pages";
 import { Rates } from "./rate";
 import { TaskRow } from "./row";
 import { steady } from "./steady";
 
 type Props = {
   name: string; // of the list, with its filter
-  rows: Task[];
-  readAt: number;
+  rows: Row[];
+  onView: (ids: readonly string[]) => void; // the first and the last row in view, once they have settled
   beatMs: number;
   picked: ReadonlySet<string>;
   onPick: Dispatch<SetStateAction<ReadonlySet<string>>>;
@@ -23,12 +24,12 @@ type Props = {
 
 // TaskRows shows rows of one height, of which only those in view are in the document. While the pointer
 // or the focus is among them, or some are selected, none changes its place.
-export function TaskRows({ name, rows, readAt, beatMs, picked, onPick, more, onEnd }: Props) {
+export function TaskRows({ name, rows, onView, beatMs, picked, onPick, more, onEnd }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const [over, setOver] = useState(false);
   const [inside, setInside] = useState(false);
   const [fresh, setFresh] = useState(0); // rises when a person asks for the waiting rows
-  const kept = useRef<Task[]>([]);
+  const kept = useRef<Row[]>([]);
   const taken = useRef(fresh);
   const held = (over || inside || picked.size > 0) && taken.current === fresh;
   const now = useNow();
@@ -52,6 +53,9 @@ export function TaskRows({ name, rows, readAt, beatMs, picked, onPick, more, onE
   useEffect(() => {
     if (more && last >= view.rows.length - 10) onEnd();
   }, [more, last, view.rows.length, onEnd]);
+
+  const seen = useSettled(`${view.rows[items[0]?.index ?? 0]?.id} ${view.rows[last]?.id}`, 200);
+  useEffect(() => onView(seen.split(" ")), [seen, onView]);
 
   const all = view.rows.length > 0 && view.rows.every((t) => picked.has(t.id));
   return (
@@ -90,7 +94,7 @@ export function TaskRows({ name, rows, readAt, beatMs, picked, onPick, more, onE
                   session={titleOf(t)}
                   task={t}
                   now={now}
-                  readAt={readAt}
+                  readAt={t.readAt}
                   beatMs={beatMs}
                   left={view.left.has(t.id)}
                   perSecond={rates.current.perSecond(t.id, Date.now())}
