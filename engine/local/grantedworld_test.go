@@ -256,7 +256,7 @@ func (a *adversary) try(ctx context.Context, engines []*grantedEngine, at int, w
 
 // reconcile gives out what Due lists until ctx ends.
 func (a *adversary) reconcile(ctx context.Context, engines []*grantedEngine) {
-	for ; ctx.Err() == nil; sleep(ctx, 20*time.Millisecond) {
+	for ; ctx.Err() == nil; sleep(ctx, 50*time.Millisecond) {
 		for after := ""; ; {
 			page, err := engines[rand.IntN(2)].Due(ctx, after, 1+rand.IntN(5))
 			if err != nil {
@@ -278,7 +278,7 @@ func (a *adversary) reconcile(ctx context.Context, engines []*grantedEngine) {
 // tidy has one engine keep the time, and both tidy up.
 func (a *adversary) tidy(ctx context.Context, engines []*grantedEngine) {
 	a.work.Go(func() { _ = engines[rand.IntN(2)].KeepTime(ctx) })
-	for ; ctx.Err() == nil; sleep(ctx, 20*time.Millisecond) {
+	for ; ctx.Err() == nil; sleep(ctx, 100*time.Millisecond) {
 		_ = engines[rand.IntN(2)].Tidy(ctx)
 	}
 }
