@@ -983,6 +983,10 @@ func newWorkersWrapper(in store.Workers, h *handle) workersWrapper {
 	return workersWrapper{newWorkerReaderWrapper(in, h), in, h}
 }
 
+func (x workersWrapper) UseGrant(w store.Work, by perdure.WorkerID, number int64) error {
+	return call0(x.handle, "Workers.UseGrant", func() error { return x.in.UseGrant(w, by, number) })
+}
+
 func (x workersWrapper) Put(w store.Worker) error {
 	return call0(x.handle, "Workers.Put", func() error { return x.in.Put(w) })
 }
@@ -1001,10 +1005,6 @@ func (x workersWrapper) Retire(id perdure.WorkerID) error {
 
 func (x workersWrapper) Remove(id perdure.WorkerID) error {
 	return call0(x.handle, "Workers.Remove", func() error { return x.in.Remove(id) })
-}
-
-func (x workersWrapper) UseGrant(w store.Work, by perdure.WorkerID, number int64) error {
-	return call0(x.handle, "Workers.UseGrant", func() error { return x.in.UseGrant(w, by, number) })
 }
 
 func (x workersWrapper) Elect(role string) (bool, error) {
