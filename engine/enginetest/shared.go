@@ -3,6 +3,7 @@ package enginetest
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +34,7 @@ func RunShared(t *testing.T, in func(*testing.T, func(*testing.T)), open SharedH
 		"a_refused_detach_is_answered_through_any_engine":         detachRefusedElsewhere,
 		"a_detach_survives_the_death_of_the_engine_with_the_call": detachAfterDeath,
 		"the_progress_of_a_bulk_is_known_to_any_engine":           bulkElsewhere,
+		"a_queued_run_starts_beside_a_subagent":                   queuedBesideSubagent,
 		"a_detach_of_a_call_that_becomes_unknown_does_nothing":    detachOfUnknown,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -210,4 +212,25 @@ func (p *pair) bulkDone(eng engine.Engine, id perdure.BulkID) engine.Bulk {
 		}
 		<-tick
 	}
+}
+
+// queuedBesideSubagent: a subagent occupies no slot of its parent, so a queued run starts when the
+// one before it ends.
+func queuedBesideSubagent(t *testing.T, open SharedHarness) {
+	spawn := "{name: spawn_background, args: {tool: bg_hold, title: Work, args: {}}}"
+	p := beginPair(t, open, Setup{Script: family(freeChild+", "+spawn+", "+spawn, does("hold", "{text: a}")...), PerSession: 1})
+	p.say("go")
+	p.Entered(t, "hold", 1)
+	p.Entered(t, "bg_hold", 1)
+	p.turnEnds(1)
+	tasks := p.tasks()
+	first := slices.IndexFunc(tasks, func(t perdure.Task) bool { return t.Tool == "bg_hold" && t.State == perdure.TaskRunning })
+	if first < 0 {
+		t.Fatalf("no run is running: %+v", tasks)
+	}
+	p.cancel(tasks[first].ID)
+	p.Entered(t, "bg_hold", 2)
+	p.Release("bg_hold")
+	p.Release("hold")
+	p.rest()
 }

@@ -77,8 +77,8 @@ func (e Grants) RunTask(ctx context.Context, id perdure.TaskID, g Grant) (Left, 
 		Present: left.Present}, err
 }
 
-// NoteOwner notes whose work is about to be taken, for the report of what was recovered: the owner
-// of a session, and of a task if it is not empty.
+// NoteOwner notes the worker whose session or task is about to be taken, for the report of crash
+// recovery. If task is empty, it is the worker of the session.
 func (e Grants) NoteOwner(ctx context.Context, id perdure.SessionID, task perdure.TaskID) {
 	_ = e.cfg.Store.View(ctx, func(r store.Reader) error { // only a report
 		var sessions []store.Session
@@ -148,11 +148,11 @@ func (e Grants) LeftSession(ctx context.Context, id perdure.SessionID, err error
 	return left, failed
 }
 
-// HeedCancel passes a cancel on that another process has recorded to the work of the task, if that
-// runs in this process.
-func (e Grants) HeedCancel(ctx context.Context, event perdure.Event) {
+// ForwardCancel forwards a cancel that another process has recorded to the work of the task, if that runs
+// in this process.
+func (e Grants) ForwardCancel(ctx context.Context, event perdure.Event) {
 	if _, asked := event.Fact.(perdure.TaskCancelRequested); asked {
-		e.effects.Tasks().Grants().HeedCancel(ctx, event.Task)
+		e.effects.Tasks().Grants().ForwardCancel(ctx, event.Task)
 	}
 }
 

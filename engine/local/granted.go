@@ -130,7 +130,9 @@ func (g *Granted) Drive(ctx context.Context, id perdure.SessionID, grant host.Gr
 }
 
 // enter returns the session as driven here, and starts its driver unless that runs already.
-func (g *Granted) enter(ctx context.Context, id perdure.SessionID, grant host.Grant) (d *drivenSession, joined bool, err error) {
+func (g *Granted) enter(
+	ctx context.Context, id perdure.SessionID, grant host.Grant,
+) (d *drivenSession, joined bool, err error) {
 	if !(scheduler{g.engine}).Running() {
 		return nil, false, fmt.Errorf("%w: the engine does not run", perdure.Unavailable)
 	}
@@ -195,7 +197,9 @@ func (g *Granted) drive(ctx context.Context, id perdure.SessionID, d *drivenSess
 
 // follow passes the growth of a session's journal on to its driver until ctx ends.
 func (g *Granted) follow(ctx context.Context, id perdure.SessionID, d *host.Driver) {
-	row, err := store.Read(ctx, g.engine.cfg.Store, func(r store.Reader) (store.Session, error) { return r.Sessions().Get(id) })
+	row, err := store.Read(ctx, g.engine.cfg.Store, func(r store.Reader) (store.Session, error) {
+		return r.Sessions().Get(id)
+	})
 	d.Grown(row.LastSeq) // which may be newer than what the driver has read
 	for seq := row.LastSeq; ctx.Err() == nil; pause(ctx, time.Second) {
 		if err == nil {
@@ -203,7 +207,7 @@ func (g *Granted) follow(ctx context.Context, id perdure.SessionID, d *host.Driv
 				if f.Event != nil {
 					seq = f.Event.Seq
 					d.Grown(seq)
-					g.engine.host.Grants().HeedCancel(ctx, *f.Event)
+					g.engine.host.Grants().ForwardCancel(ctx, *f.Event)
 				}
 				return nil
 			})

@@ -160,9 +160,9 @@ func (r *grantRig) granted(w store.Work, number int64) {
 	}
 }
 
-// TestGrantLetsGo: when Drive has to leave, the calls of its session are given up without an end,
+// TestGrantReleases: when the context of Drive ends, the calls of its session are given up without an end,
 // and the next owner judges them.
-func TestGrantLetsGo(t *testing.T) {
+func TestGrantReleases(t *testing.T) {
 	t.Parallel()
 	r := newGrantRig(t, enginetest.Setup{Script: oneHold("hold_note")})
 	ctx, stop := context.WithCancel(t.Context())

@@ -34,8 +34,7 @@ type granted struct {
 	Left
 }
 
-// Run runs a task under a grant until it has ended, waits, or is owned elsewhere, or ctx
-// ends. If the task runs in this process already, it only uses the grant, and waits with the same
+// Run runs a task under a grant until it has ended, waits, or is owned elsewhere, or ctx ends. If the task runs in this process already, it only uses the grant, and waits with the same
 // result. The grant is used in the commit that takes the task.
 //
 // StaleGrant: a later grant was used; nothing was taken. NotFound: no such task.
@@ -53,7 +52,9 @@ func (ts Grants) Run(ctx context.Context, id perdure.TaskID, g core.Grant) (Left
 }
 
 // takeGranted takes a task under a grant. here says that its work runs in this process now.
-func (ts Grants) takeGranted(ctx context.Context, id perdure.TaskID, g core.Grant) (found granted, here bool, err error) {
+func (ts Grants) takeGranted(
+	ctx context.Context, id perdure.TaskID, g core.Grant,
+) (found granted, here bool, err error) {
 	defer ts.granting.lock(id)()
 	if found, err = ts.readGranted(ctx, id); err != nil || found.Ended {
 		return found, false, err
@@ -158,7 +159,7 @@ func (ts Grants) useGrant(ctx context.Context, t perdure.Task, g core.Grant) err
 
 // startGranted starts a queued run, if this process has a slot.
 func (ts Grants) startGranted(ctx context.Context, t perdure.Task, g core.Grant) error {
-	if _, ofProcess := ts.core.Runner.SlotsInUse(""); ts.core.Limits.SlotsPerProcess > 0 && ofProcess >= ts.core.Limits.SlotsPerProcess {
+	if ts.processFull() {
 		return nil
 	}
 	claimed, err := ts.startTask(ctx, t, g)
@@ -171,7 +172,7 @@ func (ts Grants) startGranted(ctx context.Context, t perdure.Task, g core.Grant)
 // errNotHere ends the watch of a task whose work is not in this process any more.
 var errNotHere = errors.New("not here")
 
-// follow waits until the work of a task is not in this process any more, and passes cancels on that
+// follow waits until the work of a task is not in this process any more, and forwards cancels that
 // other processes have recorded. When ctx ends, it gives the work the time of a drain, then stops
 // it, so that another process can continue it.
 func (ts Grants) follow(ctx context.Context, t perdure.Task) error {
@@ -190,7 +191,7 @@ func (ts Grants) follow(ctx context.Context, t perdure.Task) error {
 			ts.records.CancelWork(t.ID, perdure.CauseSuperseded)
 			return errNotHere
 		}
-		ts.HeedCancel(ctx, t.ID)
+		ts.ForwardCancel(ctx, t.ID)
 		return nil
 	}
 	if err = look(); err == nil {
@@ -205,14 +206,14 @@ func (ts Grants) follow(ctx context.Context, t perdure.Task) error {
 		return nil
 	}
 	if ctx.Err() != nil {
-		ts.letGo(ctx, t)
+		ts.releaseWork(ctx, t)
 		return context.Cause(ctx)
 	}
 	return err
 }
 
-// HeedCancel signals the work of a task that runs in this process, if its cancel was requested.
-func (ts Grants) HeedCancel(ctx context.Context, id perdure.TaskID) {
+// ForwardCancel signals the work of a task that runs in this process, if its cancel was requested.
+func (ts Grants) ForwardCancel(ctx context.Context, id perdure.TaskID) {
 	now, err := ts.readGranted(ctx, id)
 	if err == nil && !now.Ended && now.task.CancelRequested() && ts.runsHere(now.task) {
 		ts.Starting.cancel(now.task)
@@ -220,9 +221,9 @@ func (ts Grants) HeedCancel(ctx context.Context, id perdure.TaskID) {
 	}
 }
 
-// letGo waits for the work of a task for the time of a drain, then stops it without recording an
+// releaseWork waits for the work of a task for the time of a drain, then stops it without recording an
 // end.
-func (ts Grants) letGo(ctx context.Context, t perdure.Task) {
+func (ts Grants) releaseWork(ctx context.Context, t perdure.Task) {
 	drain, stop := context.WithTimeout(context.WithoutCancel(ctx), max(ts.core.Timing.Drain, 0))
 	defer stop()
 	ended, leave := ts.AwaitEnd(t.ID)
@@ -242,7 +243,8 @@ func (ts Grants) letGo(ctx context.Context, t perdure.Task) {
 func (ts Grants) giveSlots(ctx context.Context) error {
 	var waiting []perdure.Task
 	err := ts.core.Store.View(ctx, func(r store.Reader) (err error) {
-		waiting, err = r.Tasks().List(store.TaskFilter{Worker: ts.core.Worker, States: []perdure.TaskState{perdure.TaskQueued}})
+		queued := []perdure.TaskState{perdure.TaskQueued}
+		waiting, err = r.Tasks().List(store.TaskFilter{Worker: ts.core.Worker, States: queued})
 		return err
 	})
 	for _, t := range waiting {
@@ -267,7 +269,7 @@ func (ts Grants) giveSlot(ctx context.Context, t perdure.Task) error {
 
 // slotFreeNow reports whether the session of a task and this process have a slot for it.
 func (ts Grants) slotFreeNow(ctx context.Context, t perdure.Task) (free bool, err error) {
-	if _, ofProcess := ts.core.Runner.SlotsInUse(""); ts.core.Limits.SlotsPerProcess > 0 && ofProcess >= ts.core.Limits.SlotsPerProcess {
+	if ts.processFull() {
 		return false, nil
 	}
 	err = ts.core.Store.View(ctx, func(r store.Reader) (err error) {
@@ -285,11 +287,12 @@ func (ts Grants) Due(r store.Reader, session perdure.SessionID) (due []perdure.T
 	if err != nil {
 		return nil, err
 	}
+	alive := ts.core.WorkerAlive(r)
 	free := map[perdure.SessionID]int{} // slots of sessions that have queued runs; -1: no limit
 	for _, t := range live {
 		switch {
 		case t.Kind == perdure.KindMonitor, t.AwaitsInput() && t.Links.ChildSession == "":
-		case t.State == perdure.TaskQueued && (t.Worker == "" || ts.core.OtherWorkerAlive(r, t.Worker) || t.Worker == ts.core.Worker):
+		case t.State == perdure.TaskQueued && (t.Worker == "" || alive(t.Worker)):
 			// also one whose work waits for a slot in a process, which is alive
 			if _, known := free[t.Session]; !known {
 				if free[t.Session], err = ts.freeSlots(r, t.Session); err != nil {
@@ -303,8 +306,7 @@ func (ts Grants) Due(r store.Reader, session perdure.SessionID) (due []perdure.T
 				free[t.Session]--
 			}
 			due = append(due, t)
-		case t.Worker != ts.core.Worker && !ts.core.OtherWorkerAlive(r, t.Worker) &&
-			(t.WaitsForHome == "" || ts.core.RemainsAt(r, t.Home) != perdure.RemainsElsewhere):
+		case !alive(t.Worker) && (t.WaitsForHome == "" || ts.core.RemainsAt(r, t.Home) != perdure.RemainsElsewhere):
 			due = append(due, t)
 		}
 	}
@@ -321,5 +323,5 @@ func (ts Grants) freeSlots(r store.Reader, session perdure.SessionID) (int, erro
 	if err != nil || len(running) == 0 {
 		return limits.SlotsPerSession, err
 	}
-	return max(0, limits.SlotsPerSession-running[0].N+running[0].Detached+running[0].Monitors), nil
+	return max(0, limits.SlotsPerSession-running[0].Slots()), nil
 }

@@ -63,7 +63,8 @@ func (ts *Tasks) StartQueued(ctx context.Context) (int, error) {
 			continue
 		}
 		if claimed.Row.Token == "" {
-			continue // canceled in the meantime
+			passed[next.ID] = true // canceled in the meantime, or its slot was taken
+			continue
 		}
 		started++
 		ts.Run(claimed, FreshTask)
@@ -158,7 +159,7 @@ func (ts *Tasks) slotFree(r store.Reader, task perdure.Task) (bool, error) {
 		return err == nil, err
 	}
 	running, err := r.Tasks().Count(perdure.TaskRunning, task.Session)
-	full := len(running) > 0 && running[0].N-running[0].Detached-running[0].Monitors >= limits.SlotsPerSession
+	full := len(running) > 0 && running[0].Slots() >= limits.SlotsPerSession
 	return err == nil && !full, err
 }
 
@@ -167,10 +168,16 @@ func limitsSlots(slots int, overflow perdure.Overflow) bool {
 	return slots > 0 && overflow != perdure.OverflowEvict
 }
 
+// processFull reports whether all slots of this process are in use.
+func (ts *Tasks) processFull() bool {
+	_, used := ts.core.Runner.SlotsInUse("")
+	return ts.core.Limits.SlotsPerProcess > 0 && used >= ts.core.Limits.SlotsPerProcess
+}
+
 // nextQueued returns the queued run that gets the next free slot; the zero task: there is none. It
 // counts without decoding tasks, and reads nothing if no run can start.
 func (ts *Tasks) nextQueued(ctx context.Context, passed map[perdure.TaskID]bool) (next perdure.Task, err error) {
-	if _, ofProcess := ts.core.Runner.SlotsInUse(""); ts.core.Limits.SlotsPerProcess > 0 && ofProcess >= ts.core.Limits.SlotsPerProcess {
+	if ts.processFull() {
 		return next, nil
 	}
 	err = ts.core.Store.View(ctx, func(r store.Reader) error {
