@@ -19,7 +19,8 @@ import (
 // first one outlive it.
 type shared struct{ one, two *doorway }
 
-// newShared starts both with a short lease. homeWait is how long work waits for its home.
+// newShared starts the first one. Both have a short lease. homeWait is how long work waits for its
+// home. The second one is started once the first one has the work, or else it may take the session.
 func newShared(t *testing.T, homeWait string) shared {
 	t.Helper()
 	w := shared{newDoorway(t, nil), newDoorway(t, nil)}
@@ -37,7 +38,6 @@ func newShared(t *testing.T, homeWait string) shared {
 	}
 	shareKeyring(t, w.one, w.two)
 	w.one.start()
-	w.two.start()
 	return w
 }
 
@@ -129,6 +129,7 @@ func TestHomeReceipt(t *testing.T) {
 	t.Parallel()
 	w := newShared(t, "10m")
 	session, task, pid := w.runsCommand("sleep 1000")
+	w.two.start()
 	w.one.kill()
 	w.two.insist(post{"/v1/tasks/" + string(task) + "/cancel", "cancel", "{}"})
 
@@ -155,6 +156,7 @@ func TestHomeAdopts(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, task, pid := w.runsCommand("read line < gate; echo got $line; exit 7")
+	w.two.start()
 	w.one.kill()
 
 	got := w.two.waitsOrEnds(task)
@@ -182,6 +184,7 @@ func TestHomeLost(t *testing.T) {
 			t.Parallel()
 			w := newShared(t, "1s")
 			session, task, pid := w.runsCommand("sleep 1000")
+			w.two.start()
 			w.one.kill()
 			want := perdure.TaskUnknown
 			if cancel {
@@ -208,6 +211,7 @@ func TestHomePaused(t *testing.T) {
 	t.Parallel()
 	w := newShared(t, "10m")
 	session, task, pid := w.runsCommand("sleep 1000")
+	w.two.start()
 	w.one.signal(syscall.SIGSTOP)
 	w.two.insist(post{"/v1/tasks/" + string(task) + "/cancel", "cancel", "{}"})
 
@@ -253,6 +257,7 @@ steps:
 		all, err := processesIn(t.Context(), w.one.data)
 		return err == nil && len(all) == 2 && all[0].PID != 0 && all[1].PID != 0
 	})
+	w.two.start()
 	w.one.kill()
 	w.two.waitsOrEnds(task)
 	w.two.insist(say(session, "later", "still there?"))

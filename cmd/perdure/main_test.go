@@ -216,13 +216,14 @@ func getID(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
 }
 
-// watch CODE WORD=SIGNAL… -- COMMAND… runs a command and sends it each signal when its word has
-// been printed, on stdout or stderr, after the previous word. It checks the exit code and stores
-// the output in the file watched.
+// watch CODE WORD=STEP… -- COMMAND… runs a command and takes each step when its word has been
+// printed, on stdout or stderr, after the previous word. A step is a signal for the command (INT,
+// TERM, KILL) or the arguments of perdure, which runs until its end. It checks the exit code and
+// stores the output in the file watched.
 func watch(ts *testscript.TestScript, _ bool, args []string) {
 	dash := slices.Index(args, "--")
 	if dash < 2 {
-		ts.Fatalf("usage: watch CODE WORD=SIGNAL… -- COMMAND…")
+		ts.Fatalf("usage: watch CODE WORD=STEP… -- COMMAND…")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), waitTime)
 	defer cancel()
@@ -244,14 +245,18 @@ func watch(ts *testscript.TestScript, _ bool, args []string) {
 		seen.Write(buf[:n])
 		all.Write(buf[:n])
 		for len(steps) > 0 {
-			word, name, _ := strings.Cut(steps[0], "=")
+			word, step, _ := strings.Cut(steps[0], "=")
 			_, after, found := strings.Cut(seen.String(), word)
 			if !found {
 				break
 			}
 			seen.Reset()
 			seen.WriteString(after)
-			ts.Check(cmd.Process.Signal(signals[name]))
+			if signal, ok := signals[step]; ok {
+				ts.Check(cmd.Process.Signal(signal))
+			} else {
+				ts.Check(ts.Exec("perdure", strings.Fields(step)...))
+			}
 			steps = steps[1:]
 		}
 		if err != nil {

@@ -148,8 +148,8 @@ func (e Grants) LeftSession(ctx context.Context, id perdure.SessionID, err error
 	return left, failed
 }
 
-// ForwardCancel forwards a cancel that another process has recorded to the work of the task, if that runs
-// in this process.
+// ForwardCancel forwards a cancel that another process has recorded to the work of the task, if
+// that runs in this process.
 func (e Grants) ForwardCancel(ctx context.Context, event perdure.Event) {
 	if _, asked := event.Fact.(perdure.TaskCancelRequested); asked {
 		e.effects.Tasks().Grants().ForwardCancel(ctx, event.Task)

@@ -160,8 +160,8 @@ func (r *grantRig) granted(w store.Work, number int64) {
 	}
 }
 
-// TestGrantReleases: when the context of Drive ends, the calls of its session are given up without an end,
-// and the next owner judges them.
+// TestGrantReleases: when the context of Drive ends, the calls of its session are given up without
+// an end, and the next owner judges them.
 func TestGrantReleases(t *testing.T) {
 	t.Parallel()
 	r := newGrantRig(t, enginetest.Setup{Script: oneHold("hold_note")})

@@ -7,8 +7,8 @@
 //
 // The package decides when work is done, and in which process: it starts the drivers of sessions
 // (drivers.go), runs the worker's loop (in this file), renews the lease that fences the worker on a
-// shared store (lease.go), and calls the passes of schedules, cleanup and retention (passes.go).
-// An engine that works under the grants of a scheduler outside of the process leaves these decisions
+// shared store (lease.go), and calls the passes of schedules, cleanup and retention (passes.go). An
+// engine that works under the grants of a scheduler outside of the process leaves these decisions
 // to it (granted.go). The work itself, and everything that callers may ask, is in engine/host.
 package local
 

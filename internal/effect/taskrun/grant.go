@@ -34,8 +34,9 @@ type granted struct {
 	Left
 }
 
-// Run runs a task under a grant until it has ended, waits, or is owned elsewhere, or ctx ends. If the task runs in this process already, it only uses the grant, and waits with the same
-// result. The grant is used in the commit that takes the task.
+// Run runs a task under a grant until it has ended, waits, or is owned elsewhere, or ctx ends. If
+// the task runs in this process already, it only uses the grant, and waits with the same result.
+// The grant is used in the commit that takes the task.
 //
 // StaleGrant: a later grant was used; nothing was taken. NotFound: no such task.
 func (ts Grants) Run(ctx context.Context, id perdure.TaskID, g core.Grant) (Left, error) {
@@ -221,8 +222,8 @@ func (ts Grants) ForwardCancel(ctx context.Context, id perdure.TaskID) {
 	}
 }
 
-// releaseWork waits for the work of a task for the time of a drain, then stops it without recording an
-// end.
+// releaseWork waits for the work of a task for the time of a drain, then stops it without recording
+// an end.
 func (ts Grants) releaseWork(ctx context.Context, t perdure.Task) {
 	drain, stop := context.WithTimeout(context.WithoutCancel(ctx), max(ts.core.Timing.Drain, 0))
 	defer stop()
