@@ -201,7 +201,7 @@ func (s *supervisor) isTimeUp(at time.Time) bool {
 func (s *supervisor) nextLook(at time.Time) time.Duration {
 	d := idlePoll
 	if s.watch != nil {
-		d = watchInterval
+		d = max(watchInterval, s.watch.due.Sub(at))
 	}
 	if s.ending() {
 		d = busyPoll

@@ -13,12 +13,16 @@ import (
 	"github.com/perdure/perdure/internal/sandbox"
 )
 
-// How often a watch measures. The pause between two measurements of the disk is at least twenty
-// times the last measurement, so that a large workspace costs at most a twentieth of a processor.
+// How often a watch measures. The pause after a measurement lasts many times as long as it took, so
+// that a large workspace costs at most a twentieth of a processor, and the process table of a busy
+// machine a fiftieth. A tree that makes the measurement itself slow is still measured twice a
+// second.
 const (
-	watchInterval = 100 * time.Millisecond
-	diskInterval  = time.Second
-	diskIdleTimes = 20
+	watchInterval  = 100 * time.Millisecond
+	slowInterval   = 500 * time.Millisecond
+	watchIdleTimes = 50
+	diskInterval   = time.Second
+	diskIdleTimes  = 20
 )
 
 // watch enforces the limits that setrlimit cannot: those of the whole tree, and those of root. Its
@@ -43,7 +47,7 @@ func (w *watch) exceeded(s *supervisor, at time.Time) string {
 	if w == nil || at.Before(w.due) {
 		return ""
 	}
-	w.due = at.Add(watchInterval)
+	defer func() { w.due = at.Add(min(max(watchInterval, watchIdleTimes*time.Since(at)), slowInterval)) }()
 	select {
 	case grown := <-w.sizes:
 		if grown > w.limits.DiskBytes {
