@@ -164,6 +164,7 @@ type (
 		DumpReader
 		SessionWriter
 		LabelWriter
+		HomeWriter
 		SessionRemover
 		DumpWriter
 	}

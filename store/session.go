@@ -9,23 +9,26 @@ import (
 
 // Session is a session's row: what lists show, the driver, and what is kept out of the journal.
 type Session struct {
-	ID        perdure.SessionID
-	Parent    perdure.SessionID // parent of a subagent; empty: none
-	Root      perdure.SessionID // of its tree; its own id without a parent
-	Forked    perdure.SessionID // session from which it was forked; for information only
-	Org       string            // owner, never changed; empty: the default org
-	User      string            // of the org; empty: no particular user
-	Title     string
-	Labels    perdure.Labels
-	Status    perdure.SessionStatus
-	LastSeq   int64
-	Epoch     int64            // rises by one when a driver acquires the session
-	Worker    perdure.WorkerID // of the driver; empty: idle
-	Resumes   int              // acquisitions in a row without a new event
-	SeenSeq   int64            // last seq when it was last acquired or released
-	Secret    perdure.Secret   // from which ids derive
-	CreatedAt time.Time
-	UpdatedAt time.Time
+	ID      perdure.SessionID
+	Parent  perdure.SessionID // parent of a subagent; empty: none
+	Root    perdure.SessionID // of its tree; its own id without a parent
+	Forked  perdure.SessionID // session from which it was forked; for information only
+	Org     string            // owner, never changed; empty: the default org
+	User    string            // of the org; empty: no particular user
+	Title   string
+	Labels  perdure.Labels
+	Status  perdure.SessionStatus
+	LastSeq int64
+	Epoch   int64            // rises by one when a driver acquires the session
+	Worker  perdure.WorkerID // of the driver; empty: idle
+	Resumes int              // acquisitions in a row without a new event
+	SeenSeq int64            // last seq when it was last acquired or released
+	Secret  perdure.Secret   // from which ids derive
+	Home    perdure.HomeID   // where its files outside the store are; empty: it has none, or any worker can reach them
+	// WaitsSince is when the session began to wait for its home; zero: it does not wait.
+	WaitsSince time.Time
+	CreatedAt  time.Time
+	UpdatedAt  time.Time
 }
 
 // Unread reports whether the journal has events that no driver has seen.
@@ -35,6 +38,8 @@ func (s Session) Unread() bool { return s.LastSeq > s.SeenSeq }
 type SessionFilter struct {
 	HasDriver bool                  // only those with a driver, alive or dead: Worker is set
 	Unread    bool                  // only those without a driver that have unread events
+	Waiting   bool                  // only those that wait for their home; combined with Home and Limit only
+	Home      perdure.HomeID        // with Waiting: only those of this home; empty: of any
 	Parent    perdure.SessionID     // only its children; empty: all
 	Org       string                // with OneOrg: only those of this org, possibly the empty one
 	OneOrg    bool                  // otherwise all orgs; excludes HasDriver, Unread and Parent
@@ -47,6 +52,9 @@ type SessionFilter struct {
 
 // Check checks a filter. Invalid: the error says what is wrong.
 func (f SessionFilter) Check() error {
+	if f.Waiting && (f.Parent != "" || f.HasDriver || f.Unread || f.OneOrg || f.Title != "" || f.Matched()) || f.Home != "" && !f.Waiting {
+		return fmt.Errorf("%w filter: waiting can be combined with a home and a limit only, and a home needs it", perdure.Invalid)
+	}
 	byWork := f.Parent != "" || f.HasDriver || f.Unread
 	if byWork && (f.OneOrg || f.Matched()) || f.Unread && (f.HasDriver || f.Parent != "") {
 		return fmt.Errorf("%w filter: org, labels, status and roots cannot be combined with parent, has driver and"+
@@ -87,14 +95,14 @@ type SessionReader interface {
 // SessionWriter writes sessions.
 type SessionWriter interface {
 	// Create adds a row of ID, Parent, Root, Forked, Org, User, Title, Labels, Status,
-	// Secret, CreatedAt and UpdatedAt, the times truncated to microseconds. An empty Root is stored
+	// Secret, Home, CreatedAt and UpdatedAt, the times truncated to microseconds. An empty Root is stored
 	// as ID. The other fields start at zero. Conflict: the id exists. Invalid: the labels are not
 	// valid.
 	Create(s Session) error
 	// Acquire makes worker the driver. It increments the epoch, and records the last seq as
 	// seen. It increments Resumes if no event came since the session was last acquired or released,
-	// and otherwise sets it to 0; the first acquisition counts 0. It returns the new row. NotFound:
-	// no such session.
+	// and otherwise sets it to 0; the first acquisition counts 0. The session no longer waits for
+	// its home. It returns the new row. NotFound: no such session.
 	Acquire(id perdure.SessionID, worker perdure.WorkerID) (Session, error)
 	// Lock locks the row, checks the fence, and returns the seq of the last event: a caller
 	// that has folded up to there need not read the journal. Lost: epoch is not the stored one.
@@ -108,6 +116,16 @@ type SessionWriter interface {
 	Release(id perdure.SessionID, epoch int64) error
 	// PutSnapshot replaces the cached fold.
 	PutSnapshot(id perdure.SessionID, s Snapshot) error
+}
+
+// HomeWriter writes the homes of sessions.
+type HomeWriter interface {
+	// SetHome sets the home of a session's files; empty: it has none. The session no longer waits
+	// for a home. NotFound: no such session.
+	SetHome(id perdure.SessionID, home perdure.HomeID) error
+	// AwaitHome records that a session waits for its home, from now on by the store's clock. It
+	// does nothing if the session has no home, or waits already. NotFound: no such session.
+	AwaitHome(id perdure.SessionID) error
 }
 
 // LabelWriter writes labels.

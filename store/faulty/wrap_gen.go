@@ -863,6 +863,14 @@ func (x sessionsWrapper) SetLabels(id perdure.SessionID, labels perdure.Labels) 
 	return call0(x.handle, "Sessions.SetLabels", func() error { return x.in.SetLabels(id, labels) })
 }
 
+func (x sessionsWrapper) SetHome(id perdure.SessionID, home perdure.HomeID) error {
+	return call0(x.handle, "Sessions.SetHome", func() error { return x.in.SetHome(id, home) })
+}
+
+func (x sessionsWrapper) AwaitHome(id perdure.SessionID) error {
+	return call0(x.handle, "Sessions.AwaitHome", func() error { return x.in.AwaitHome(id) })
+}
+
 func (x sessionsWrapper) Remove(id perdure.SessionID) error {
 	return call0(x.handle, "Sessions.Remove", func() error { return x.in.Remove(id) })
 }

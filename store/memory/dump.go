@@ -100,7 +100,7 @@ func (t *tx) restoreSession(d store.SessionDump) error {
 	}
 	s, _ := t.sessions.get(string(d.Session.ID))
 	s.LastSeq, s.Epoch, s.Worker = d.Session.LastSeq, d.Session.Epoch, d.Session.Worker
-	s.Resumes, s.SeenSeq = d.Session.Resumes, d.Session.SeenSeq
+	s.Resumes, s.SeenSeq, s.WaitsSince = d.Session.Resumes, d.Session.SeenSeq, micro(d.Session.WaitsSince)
 	for _, body := range d.Events {
 		e, err := perdure.DecodeEvent(body)
 		switch {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/store"
@@ -40,7 +41,8 @@ func (v sessionStore) List(filter store.SessionFilter) ([]store.Session, error) 
 	var found []store.Session
 	matches := filter.Title.Matcher()
 	for _, s := range v.sessions.from("") {
-		if (!filter.HasDriver || s.Worker != "") && (!filter.Unread || s.Worker == "" && s.Unread()) && (filter.Parent == "" || filter.Parent == s.Parent) &&
+		if (!filter.HasDriver || s.Worker != "") && (!filter.Unread || s.Worker == "" && s.Unread()) &&
+			(!filter.Waiting || !s.WaitsSince.IsZero()) && (filter.Home == "" || filter.Home == s.Home) && (filter.Parent == "" || filter.Parent == s.Parent) &&
 			(!filter.OneOrg || filter.Org == s.Org) && (filter.Status == "" || filter.Status == s.Status) && (!filter.Roots || s.Parent == "") &&
 			filter.Labels.Matches(s.Labels) && matches(s.Title) {
 			found = append(found, cloneSession(s.Session))
@@ -71,7 +73,7 @@ func (t sessionStore) Create(s store.Session) error {
 	}
 	t.sessions = t.sessions.put(string(s.ID), session{Session: store.Session{
 		ID: s.ID, Parent: s.Parent, Root: cmp.Or(s.Root, s.ID), Forked: s.Forked, Org: s.Org, User: s.User,
-		Title: s.Title, Labels: cloneSession(s).Labels, Status: s.Status, Secret: s.Secret,
+		Title: s.Title, Labels: cloneSession(s).Labels, Status: s.Status, Secret: s.Secret, Home: s.Home,
 		CreatedAt: micro(s.CreatedAt), UpdatedAt: micro(s.UpdatedAt),
 	}})
 	return nil
@@ -90,7 +92,7 @@ func (t sessionStore) Acquire(id perdure.SessionID, worker perdure.WorkerID) (st
 		s.Resumes = 0
 	}
 	s.Epoch++
-	s.Worker, s.SeenSeq = worker, s.LastSeq
+	s.Worker, s.SeenSeq, s.WaitsSince = worker, s.LastSeq, time.Time{}
 	t.sessions = t.sessions.put(string(id), s)
 	return cloneSession(s.Session), nil
 }
@@ -128,6 +130,28 @@ func (t sessionStore) SetLabels(id perdure.SessionID, labels perdure.Labels) err
 	s.Labels, s.UpdatedAt = labels, t.now
 	s.Session = cloneSession(s.Session)
 	t.sessions = t.sessions.put(string(id), s)
+	return nil
+}
+
+func (t sessionStore) SetHome(id perdure.SessionID, home perdure.HomeID) error {
+	s, ok := t.sessions.get(string(id))
+	if !ok {
+		return fmt.Errorf("set home of session %s: %w", id, perdure.NotFound)
+	}
+	s.Home, s.WaitsSince = home, time.Time{}
+	t.sessions = t.sessions.put(string(id), s)
+	return nil
+}
+
+func (t sessionStore) AwaitHome(id perdure.SessionID) error {
+	s, ok := t.sessions.get(string(id))
+	if !ok {
+		return fmt.Errorf("await home of session %s: %w", id, perdure.NotFound)
+	}
+	if s.Home != "" && s.WaitsSince.IsZero() {
+		s.WaitsSince = micro(t.now)
+		t.sessions = t.sessions.put(string(id), s)
+	}
 	return nil
 }
 

@@ -84,7 +84,7 @@ func TestOpen(t *testing.T) {
 			_, err := sqlite.Open(context.Background(), cfg)
 
 			want := "data directory " + cfg.Dir +
-				" was written by a newer version (schema 99, this program knows 25): use that version or a newer one"
+				" was written by a newer version (schema 99, this program knows 26): use that version or a newer one"
 			if !errors.Is(err, perdure.Conflict) || !strings.Contains(err.Error(), want) {
 				t.Errorf("read-only %t: got %v, want a conflict with %q", readOnly, err, want)
 			}

@@ -20,7 +20,7 @@ const (
 	listPartial = `SELECT session_id, message_id, body, at_us FROM partial WHERE session_id = $1`
 	listContent = `SELECT ` + fileColumns + `, content FROM file WHERE session_id = $1 ORDER BY path`
 
-	restoreRow = `UPDATE session SET last_seq = $2, epoch = $3, worker_id = $4, take_ups = $5, taken_seq = $6 WHERE id = $1`
+	restoreRow = `UPDATE session SET last_seq = $2, epoch = $3, worker_id = $4, take_ups = $5, taken_seq = $6, waits_us = $7 WHERE id = $1`
 	// fullCall sets every column, unlike the statement of a claim.
 	fullCall = `INSERT INTO call (` + callColumns + `, position)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, `
@@ -106,7 +106,7 @@ func (tx *Tx) restoreSession(d store.SessionDump) error {
 	if err := tx.Sessions().Create(s); err != nil {
 		return err
 	}
-	if _, err := tx.exec(restoreRow, s.ID, s.LastSeq, s.Epoch, s.Worker, s.Resumes, s.SeenSeq); err != nil {
+	if _, err := tx.exec(restoreRow, s.ID, s.LastSeq, s.Epoch, s.Worker, s.Resumes, s.SeenSeq, micros(s.WaitsSince)); err != nil {
 		return err
 	}
 	for some := range slices.Chunk(d.Events, maxEventRows) {

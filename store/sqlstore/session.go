@@ -10,13 +10,13 @@ import (
 )
 
 const sessionColumns = `id, title, status, last_seq, epoch, worker_id, take_ups, taken_seq, secret, created_us, updated_us,
-	parent_id, root_id, forked_id, org, owner, labels`
+	parent_id, root_id, forked_id, org, owner, labels, home_id, waits_us`
 
 const newestFirst = ` ORDER BY created_us DESC, id DESC LIMIT $1`
 
 // The statements of sessions.
 const (
-	insertSession = `INSERT INTO session (` + sessionColumns + `) VALUES ($1, $2, $3, 0, 0, '', 0, 0, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+	insertSession = `INSERT INTO session (` + sessionColumns + `) VALUES ($1, $2, $3, 0, 0, '', 0, 0, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 0)
 		ON CONFLICT (id) DO NOTHING`
 	selectSession  = `SELECT ` + sessionColumns + ` FROM session WHERE id = $1`
 	listSessions   = `SELECT ` + sessionColumns + ` FROM session` + newestFirst
@@ -26,12 +26,16 @@ const (
 	listChildren   = `SELECT ` + sessionColumns + ` FROM session WHERE parent_id = $2 AND parent_id <> ''` + newestFirst
 	listWithDriver = `SELECT ` + sessionColumns +
 		` FROM session WHERE parent_id = $2 AND parent_id <> '' AND worker_id <> ''` + newestFirst
-	takeSession = `UPDATE session SET epoch = epoch + 1, worker_id = $2, taken_seq = last_seq,
+	listWaiting   = `SELECT ` + sessionColumns + ` FROM session WHERE waits_us > 0` + newestFirst
+	listWaitingAt = `SELECT ` + sessionColumns + ` FROM session WHERE waits_us > 0 AND home_id = $2` + newestFirst
+	takeSession   = `UPDATE session SET epoch = epoch + 1, worker_id = $2, taken_seq = last_seq, waits_us = 0,
 		take_ups = CASE WHEN epoch > 0 AND last_seq = taken_seq THEN take_ups + 1 ELSE 0 END
 		WHERE id = $1 RETURNING ` + sessionColumns + `, ` + anyBudget
 	selectFence    = `SELECT epoch, last_seq, ` + anyBudget + ` FROM session WHERE id = $1`
 	saveSession    = `UPDATE session SET title = $2, status = $3, updated_us = $4 WHERE id = $1`
 	releaseSession = `UPDATE session SET worker_id = '', taken_seq = last_seq WHERE id = $1 AND epoch = $2`
+	setHome        = `UPDATE session SET home_id = $2, waits_us = 0 WHERE id = $1`
+	awaitHome      = `UPDATE session SET waits_us = CASE WHEN waits_us = 0 AND home_id <> '' THEN $2 ELSE waits_us END WHERE id = $1`
 	putSnapshot    = `INSERT INTO snapshot (session_id, seq, version, body) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (session_id) DO UPDATE SET seq = excluded.seq, version = excluded.version, body = excluded.body`
 	selectSnapshot = `SELECT seq, version, body FROM snapshot WHERE session_id = $1`
@@ -61,6 +65,10 @@ func (tx sessionStore) List(filter store.SessionFilter) ([]store.Session, error)
 		query, args = listMatching(filter)
 	case filter.OneOrg:
 		query, args = listOfOrg, append(args, filter.Org)
+	case filter.Waiting && filter.Home != "":
+		query, args = listWaitingAt, append(args, filter.Home)
+	case filter.Waiting:
+		query = listWaiting
 	case filter.Parent != "" && filter.HasDriver:
 		query, args = listWithDriver, append(args, filter.Parent)
 	case filter.Parent != "":
@@ -108,7 +116,7 @@ func (tx sessionStore) Create(s store.Session) error {
 	}
 	n, err := tx.exec(insertSession, s.ID, bytesOf(s.Title), s.Status, s.Secret[:], micros(s.CreatedAt),
 		micros(s.UpdatedAt),
-		s.Parent, cmp.Or(s.Root, s.ID), s.Forked, s.Org, bytesOf(s.User), labels)
+		s.Parent, cmp.Or(s.Root, s.ID), s.Forked, s.Org, bytesOf(s.User), labels, s.Home)
 	if err == nil && n == 0 {
 		err = fmt.Errorf("%w: it exists already", perdure.Conflict)
 	}
@@ -182,6 +190,22 @@ func (tx sessionStore) Update(id perdure.SessionID, title string, status perdure
 	return wrap(err, "save session %s", id)
 }
 
+func (tx sessionStore) SetHome(id perdure.SessionID, home perdure.HomeID) error {
+	n, err := tx.exec(setHome, id, home)
+	if err == nil && n == 0 {
+		err = perdure.NotFound
+	}
+	return wrap(err, "set home of session %s", id)
+}
+
+func (tx sessionStore) AwaitHome(id perdure.SessionID) error {
+	n, err := tx.exec(awaitHome, id, micros(tx.Now()))
+	if err == nil && n == 0 {
+		err = perdure.NotFound
+	}
+	return wrap(err, "await home of session %s", id)
+}
+
 // Release clears the driver under its epoch and records the last seq as seen.
 func (tx sessionStore) Release(id perdure.SessionID, epoch int64) error {
 	n, err := tx.exec(releaseSession, id, epoch)
@@ -211,10 +235,10 @@ func (tx sessionStore) PutSnapshot(id perdure.SessionID, s store.Snapshot) error
 func scanSession(r row) (store.Session, error) {
 	var s store.Session
 	var title, secret, user, labels []byte
-	var created, updated int64
+	var created, updated, waits int64
 	err := r.Scan(&s.ID, &title, &s.Status, &s.LastSeq, &s.Epoch, &s.Worker, &s.Resumes, &s.SeenSeq, &secret,
 		&created, &updated,
-		&s.Parent, &s.Root, &s.Forked, &s.Org, &user, &labels)
+		&s.Parent, &s.Root, &s.Forked, &s.Org, &user, &labels, &s.Home, &waits)
 	if err != nil {
 		return store.Session{}, err
 	}
@@ -228,6 +252,7 @@ func scanSession(r row) (store.Session, error) {
 	}
 	copy(s.Secret[:], secret)
 	s.Title, s.User, s.CreatedAt, s.UpdatedAt = string(title), string(user), moment(created), moment(updated)
+	s.WaitsSince = moment(waits)
 	return s, nil
 }
 

@@ -195,6 +195,8 @@ func (w things) touchSessions(tx store.Tx) []func() error {
 		func() error { _, err := tx.Sessions().Lock(w.session, 1); return err },
 		func() error { return tx.Journal().Append(w.session, w.moreOfTheOld) },
 		func() error { return tx.Sessions().Update(w.session, "new title", perdure.SessionActive) },
+		func() error { return tx.Sessions().SetHome(w.session, "home_1") },
+		func() error { return tx.Sessions().AwaitHome(w.session) },
 		func() error {
 			return tx.Sessions().PutSnapshot(w.session, store.Snapshot{Seq: 5, Version: 1, Body: []byte("new")})
 		},

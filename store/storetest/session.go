@@ -69,7 +69,7 @@ func sessionBeginsAtZero(s *subject) {
 	given.CreatedAt = given.CreatedAt.Add(999).In(time.FixedZone("west", -3600))
 	want := store.Session{
 		ID: given.ID, Parent: given.Parent, Root: given.Root, Forked: given.Forked, Org: given.Org, User: given.User,
-		Title: given.Title, Labels: given.Labels, Status: given.Status, Secret: given.Secret,
+		Title: given.Title, Labels: given.Labels, Status: given.Status, Secret: given.Secret, Home: given.Home,
 		CreatedAt: given.CreatedAt.Truncate(time.Microsecond).UTC(), UpdatedAt: given.UpdatedAt,
 	}
 

@@ -31,6 +31,8 @@ func workerLaws() []law {
 		{"a_home_is_present_while_a_worker_of_it_lives", homePresent},
 		{"a_home_was_seen_until_its_last_lease", homeSeen},
 		{"a_home_stays_when_its_workers_are_gone", homeStays},
+		{"a_session_keeps_its_home", sessionHome},
+		{"a_session_waits_for_its_home_until_it_is_acquired_or_moved", sessionAwaitsHome},
 	}
 }
 
