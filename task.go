@@ -233,7 +233,8 @@ type Task struct {
 	Worker     WorkerID `json:"worker_id,omitempty"`
 	// Home is where the remains of its last execution are. Empty: it leaves none on one machine.
 	Home HomeID `json:"home_id,omitempty"`
-	// WaitsForHome is Home while the worker is dead and only its home can take the task over.
+	// WaitsForHome is the home that alone can take the task over while the worker is dead: Home, or
+	// that of the session's files.
 	WaitsForHome HomeID    `json:"waits_for_home,omitempty"`
 	HeartbeatAt  time.Time `json:"heartbeat_at,omitzero"`
 	DeadlineAt   time.Time `json:"deadline_at,omitzero"`

@@ -30,7 +30,7 @@ type TaskUpdate struct {
 	Worker           WorkerID // the new owner; with IncrementAttempt or at the first start
 	StartsExecution  bool     // an execution starts, which counts as a heartbeat
 	Home             HomeID   // with StartsExecution: where its remains will be; empty: it leaves none
-	WaitsForHome     bool     // only its home can take the task over
+	WaitsForHome     HomeID   // only this home can take the task over; empty: unchanged
 	Rerun            bool     // an operator's answer: unknown may become queued
 	Resolve          bool     // an operator's answer: unknown may become succeeded or failed
 	Cancel           *CancelRequest
@@ -219,8 +219,8 @@ func (t *Task) copyFields(u TaskUpdate, now time.Time) {
 	if u.Lane == Background && t.Lane != Background {
 		t.Lane, t.DetachedAt = Background, now
 	}
-	if u.WaitsForHome {
-		t.WaitsForHome = t.Home
+	if u.WaitsForHome != "" {
+		t.WaitsForHome, t.Home = u.WaitsForHome, cmp.Or(t.Home, u.WaitsForHome)
 	}
 	t.recordReply(u, now)
 	t.Delivery = cmp.Or(u.Delivery, t.Delivery)

@@ -90,6 +90,7 @@ type Sessions interface {
 	SessionCreation
 	SessionControl
 	SessionArchive
+	SessionHomes
 
 	// Get returns a session. NotFound: no such session.
 	Get(ctx context.Context, id perdure.SessionID) (Session, error)
@@ -111,9 +112,9 @@ type SessionControl interface {
 	// crash by a later pass. The exception is the output in a host directory, which a crash can
 	// leave behind.
 	//
-	// Where several machines share a store, only the data of one of them is removed: of the machine
-	// that handles the request or, if it cannot, of any other that cleans up. Until the removal is
-	// complete, Import of the same id is Unavailable.
+	// Where several machines share a store, data outside it is removed by a server of its home, at
+	// its start or within the hour. Until the removal is complete, Import of the same id is
+	// Unavailable.
 	//
 	// NotFound: no such session. Conflict: one of the sessions has a driver, or a call or task that
 	// has not ended. Invalid: the session is a subagent; delete its root.
@@ -350,6 +351,9 @@ type Session struct {
 	Forked    perdure.SessionID     `json:"forked_from_session_id,omitempty"` // lineage only, never nesting (SA1)
 	Org       string                `json:"org"`                              // never changes
 	User      string                `json:"user,omitempty"`                   // of the org; empty: no particular user
+	// Home is where its files outside the store are, in a store that several servers share. nil: it
+	// has none, or every server reaches them.
+	Home *SessionHome `json:"home,omitempty"`
 
 	// The following fields are set only for a single session, not in a list.
 

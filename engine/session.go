@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"time"
 	"unicode/utf8"
 
 	"github.com/perdure/perdure"
@@ -30,6 +31,45 @@ type SessionCreation interface {
 	// capability of it does not exist. Conflict also means that the agent or a harness of its chain
 	// is archived or deleted.
 	CreateFromAgent(ctx context.Context, o AgentSessionRequest) (Session, error)
+}
+
+// SessionHomes lists the homes of a store that several servers share, and moves sessions between
+// them. A home is a data directory: the files of sessions outside the store are there, and commands
+// that keep running.
+type SessionHomes interface {
+	// Homes lists the homes that have used the store, by id. With a store that one server has to
+	// itself there are none.
+	Homes(ctx context.Context) ([]Home, error)
+	// MoveHere binds a session and its subagents to the home of this server, which then does their
+	// work. Their files at the former home stay there: databases, large images and the files in the
+	// workspace are missing here, unless somebody copies them. The audit log records the move.
+	// It does nothing if this server reaches the files of the session, or there are none.
+	//
+	// Conflict: a server that is running works on it. NotFound: no such session. Invalid: the
+	// session is a subagent; move its root.
+	MoveHere(ctx context.Context, id perdure.SessionID) (Session, error)
+}
+
+// Home is a data directory of a server that uses the store.
+type Home struct {
+	ID      perdure.HomeID `json:"id"`
+	Host    string         `json:"host"`    // of its last server
+	SeenAt  time.Time      `json:"seen_at"` // the last sign of its last server, or the end of the lease of a running one
+	Present bool           `json:"present"` // a server of it is running
+	Here    bool           `json:"here"`    // it is the home of the server that answers
+	// WaitingSessions and WaitingTasks wait for a server of this home.
+	WaitingSessions int `json:"waiting_sessions"`
+	WaitingTasks    int `json:"waiting_tasks"`
+}
+
+// SessionHome is the home of a session's files.
+type SessionHome struct {
+	ID   perdure.HomeID `json:"id"`
+	Host string         `json:"host"` // of its last server
+	Here bool           `json:"here"` // it is the home of the server that answers
+	// WaitsSince is when the session began to wait for a server of the home; zero: it does not
+	// wait.
+	WaitsSince time.Time `json:"waits_since,omitzero"`
 }
 
 // MaxSessionKeyBytes limits the key of a session.

@@ -176,7 +176,8 @@ func TestHomeAdopts(t *testing.T) {
 }
 
 // TestHomeLost: the home of a command does not come back in time. Another server ends the work
-// without it, and says that it knows nothing of the command (RC24).
+// without it, and says that it knows nothing of the command (RC24). When the home comes back, it
+// stops the command of a canceled task, but not of one whose outcome is unknown (RC30).
 func TestHomeLost(t *testing.T) {
 	t.Parallel()
 	for _, cancel := range []bool{false, true} {
@@ -200,6 +201,17 @@ func TestHomeLost(t *testing.T) {
 			if !pidLives(pid) {
 				t.Error("the command of another machine is dead")
 			}
+
+			w.one.start()
+			if !cancel {
+				w.two.rest(session) // its home has answered the notification
+				if again := w.two.task(task); again.State != perdure.TaskUnknown || !pidLives(pid) {
+					t.Errorf("at home, the task is %s; its command lives: %t", again.State, pidLives(pid))
+				}
+				return
+			}
+			w.two.until("the end of the command", func() bool { return !pidLives(pid) })
+			w.two.until("a receipt that says so", func() bool { return !w.two.receipt(session, task).DeadAt.IsZero() })
 		})
 	}
 }

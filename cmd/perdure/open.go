@@ -143,6 +143,7 @@ func newEngine(ctx context.Context, o cli.OpenOptions, st store.Store, told obse
 	}
 	data := e.storage.Storage
 	data.Forget = sessionRemover(o.Dir, data.SQL, e.workspaces)
+	data.Shared, data.HasFiles = o.SharedFiles, hasWorkspace
 	e.cfg = local.Config{
 		Store: st, Workers: local.Workers{Shared: o.Database != ""}, Model: e.models, Tools: tools,
 		Ports:    local.Ports{Files: e.workspaces.files, Egress: out},

@@ -73,6 +73,9 @@ func (w *workspaces) folder(ctx context.Context, id perdure.SessionID) (string, 
 	return found, nil
 }
 
+// hasWorkspace reports whether the sessions of an agent work in a folder of this machine.
+func hasWorkspace(a perdure.Agent) bool { return a.Metadata[cli.WorkspaceKey] != "" }
+
 // remove forgets a deleted session, so that a new one with the same id is read again.
 func (w *workspaces) remove(id perdure.SessionID) {
 	w.mu.Lock()

@@ -403,7 +403,7 @@ func (e hostAgents) startSession(tx store.Tx, id perdure.SessionID, of engine.Ow
 	}
 	row := store.Session{
 		ID: id, Org: of.Org, User: of.User, Title: made.agent.Title, Labels: made.agent.Labels,
-		Status: perdure.SessionStarted, CreatedAt: tx.Now(), UpdatedAt: tx.Now(),
+		Status: perdure.SessionStarted, Home: e.effects.HomeOfNew(made.agent), CreatedAt: tx.Now(), UpdatedAt: tx.Now(),
 	}
 	rand.Read(row.Secret[:]) // never fails
 	if err := tx.Sessions().Create(row); err != nil {

@@ -218,7 +218,7 @@ func (e hostSessions) Import(ctx context.Context, r io.Reader, how engine.Import
 		of := rowOwner(ctx) // the importing owner, whatever the owner in the file
 		for _, p := range parcels {
 			d := p.SessionDump
-			d.Session.Org, d.Session.User = of.Org, of.User
+			d.Session.Org, d.Session.User, d.Session.Home = of.Org, of.User, e.homeOfImported(p)
 			if err := tx.Sessions().Restore(d); err != nil {
 				return err
 			}

@@ -40,6 +40,9 @@ func (e hostSessions) collectTree(ctx context.Context, id perdure.SessionID) (pa
 		var dumps []store.SessionDump
 		err = e.view(ctx, func(r store.Reader) (err error) {
 			if dumps, err = dumpTree(r, id); err == nil {
+				err = e.checkDumpedFiles(r, dumps)
+			}
+			if err == nil {
 				left, err = e.omissions(r, dumps)
 			}
 			return err

@@ -71,12 +71,19 @@ type Catalogue struct {
 // Storage is what sessions store outside the store, if the engine uses the store's own ports. The
 // caller opens and closes it. With the zero value nothing is stored there.
 type Storage struct {
-	// Home is the id of the data directory; it is what binds commands that keep running to it.
-	// Empty: nothing is bound, as for an engine without a data directory.
-	Home    perdure.HomeID
-	Secrets Secrets           // encrypts the secrets of sessions
-	Blobs   *blob.Store       // the bytes of large images; nil: the store keeps them
-	SQL     *sessionsql.Store // the sessions' own databases; nil: sessions have none
+	// Home is the id of the data directory; it is what binds commands that keep running to it, and
+	// in a store that several workers share the sessions with files there. Empty: nothing is bound,
+	// as for an engine without a data directory.
+	Home perdure.HomeID
+	// Shared says that every process which uses the store reaches the files of all sessions, for
+	// example on a network drive: then no session is bound to a home.
+	Shared bool
+	// HasFiles reports whether a session of an agent has files of this machine from the start, for
+	// example a workspace. It does no I/O and is called concurrently. nil: none has.
+	HasFiles func(perdure.Agent) bool
+	Secrets  Secrets           // encrypts the secrets of sessions
+	Blobs    *blob.Store       // the bytes of large images; nil: the store keeps them
+	SQL      *sessionsql.Store // the sessions' own databases; nil: sessions have none
 	// Forget removes what the program keeps of a deleted session outside the store, for example its
 	// databases; blobs are removed by garbage collection. It is called again after an error or a
 	// crash, so it must accept that something is gone already. nil: the program keeps nothing.

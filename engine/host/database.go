@@ -20,7 +20,7 @@ const mainDatabase = "main"
 // databasesOf returns the databases of a session; nil: it has no place for them. NotFound: no such
 // session.
 func (e hostDatabases) databasesOf(ctx context.Context, id perdure.SessionID) (tool.SQL, error) {
-	if err := e.checkSession(ctx, id); err != nil {
+	if err := e.checkFiles(ctx, id); err != nil {
 		return nil, err
 	}
 	return e.portsOf(id).SQL, nil

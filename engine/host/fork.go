@@ -49,7 +49,7 @@ func (e hostSessions) readFork(
 	}
 	defer frozen.Release()
 	from, err = store.Read(ctx, e.cfg.Store, func(r store.Reader) (forkSource, error) {
-		return readSource(r, id, at)
+		return e.readSource(r, id, at)
 	})
 	if err == nil {
 		databases, err = frozen.copies(ctx, id)
@@ -95,7 +95,7 @@ func (e hostSessions) beginFork(tx store.Tx, from forkSource, f engine.Fork) err
 	agent.AskEffects = agent.AskEffects || f.Effects == perdure.ForkAsks
 	row := store.Session{
 		ID: f.ID, Forked: fact.From, Org: from.row.Org, User: from.row.User, Title: agent.Title, Labels: agent.Labels,
-		Status: perdure.SessionStarted, CreatedAt: tx.Now(), UpdatedAt: tx.Now(),
+		Status: perdure.SessionStarted, Home: from.row.Home, CreatedAt: tx.Now(), UpdatedAt: tx.Now(),
 	}
 	rand.Read(row.Secret[:]) // never fails
 	if err := tx.Sessions().Create(row); err != nil {
@@ -136,13 +136,18 @@ type forkSource struct {
 }
 
 // readSource reads a session as of an event; 0 means the last one. Invalid: no such event.
-func readSource(r store.Reader, id perdure.SessionID, at int64) (forkSource, error) {
+// Conflict: its files are at another home. The fork reads some of them and has copies of others,
+// so it gets the home of its source.
+func (e hostSessions) readSource(r store.Reader, id perdure.SessionID, at int64) (forkSource, error) {
 	s := forkSource{
 		session: perdure.NewSession(id), calls: map[perdure.CallID]perdure.Call{},
 		tasks:    map[perdure.TaskID]perdure.Task{},
 		recorded: map[perdure.CallID]perdure.ToolResult{},
 	}
 	row, err := r.Sessions().Get(id)
+	if err == nil {
+		err = e.effects.CheckFiles(r, row)
+	}
 	if err != nil {
 		return s, err
 	}

@@ -141,7 +141,7 @@ func (e Grants) LeftSession(ctx context.Context, id perdure.SessionID, err error
 			left.Home = owner.Home
 			return ownerErr
 		case errors.Is(err, AtAnotherHome):
-			left.Home, viewErr = e.effects.HomeOfCalls(r, id)
+			left.Home, viewErr = e.effects.HomeOfWork(r, row)
 		}
 		return viewErr
 	})

@@ -164,7 +164,7 @@ func (e *Host) newEffects(cfg Config) (*effect.Effects, error) {
 		Outbound: e.limiterPort(), Org: cfg.Org, Agents: subagentDirectory{hostAgents{e}},
 		ScheduleFailures: cfg.Timekeeping.Schedules.MaxFailures,
 		Meter:            e.meter, Telemetry: e.telemetry, Log: cfg.Log, Shared: cfg.Workers.Shared,
-		Home: core.Home{ID: cfg.Storage.Home, Wait: cfg.Workers.HomeWait},
+		Home: core.Home{ID: cfg.Storage.Home, Wait: cfg.Workers.HomeWait, FilesShared: cfg.Storage.Shared, HasFiles: cfg.Storage.HasFiles},
 	})
 }
 
@@ -214,6 +214,11 @@ func (e *Host) TakeOverHome(ctx context.Context) (int, error) {
 		return 0, nil
 	}
 	return e.effects.Tasks().TakeOver(ctx, e.cfg.Storage.Home)
+}
+
+// StopCanceled stops what canceled tasks left running at the home of this worker (RC30).
+func (e *Host) StopCanceled(ctx context.Context) error {
+	return e.effects.Tasks().StopCanceled(ctx)
 }
 
 // StartQueued starts queued runs as far as there are slots, and returns their number.

@@ -67,6 +67,9 @@ func (e hostImages) Get(
 		found, err := images.ImageStat(ctx, image)
 		return imageOf(found), err
 	}
+	if err := e.checkFiles(ctx, id); err != nil {
+		return engine.Image{}, err
+	}
 	found, err := images.Image(ctx, image)
 	shown := imageOf(found.ImageStat)
 	shown.Content = found.Data

@@ -128,11 +128,15 @@ func (e hostSessions) removeTree(tx store.Tx, id perdure.SessionID) (gone []perd
 	if err := e.effects.Cleanup().RecordRemoved(tx, id); err != nil {
 		return nil, err
 	}
-	if err := tx.Sessions().Remove(id); err != nil {
+	row, err := tx.Sessions().Get(id)
+	if err == nil {
+		err = tx.Sessions().Remove(id)
+	}
+	if err != nil {
 		return nil, err
 	}
-	if e.cfg.Storage.Forget != nil {
-		_, err = tx.Files().Put(removedSessions, store.File{Path: "/" + string(id), Encoding: store.EncodingText})
+	if e.cfg.Storage.Forget != nil { // the note names the home of the session's files
+		_, err = tx.Files().Put(removedSessions, store.File{Path: "/" + string(id), Content: []byte(row.Home), Encoding: store.EncodingText})
 	}
 	return append(gone, id), err
 }
@@ -183,7 +187,11 @@ func (rt Retention) cleanRemoved(ctx context.Context, only []perdure.SessionID) 
 		left, err := rt.e.effects.Cleanup().Leftovers(r)
 		for _, note := range notes {
 			id := perdure.SessionID(note.Path[1:])
-			if !left[id] && (len(only) == 0 || slices.Contains(only, id)) {
+			if left[id] || len(only) > 0 && !slices.Contains(only, id) {
+				continue
+			}
+			mine, failed := rt.forgetsHere(r, note.Path)
+			if err = errors.Join(err, failed); mine {
 				going = append(going, id)
 			}
 		}
@@ -202,6 +210,29 @@ func (rt Retention) cleanRemoved(ctx context.Context, only []perdure.SessionID) 
 		busy = busy || at
 	}
 	return busy, err
+}
+
+// forgetsHere reports whether this worker lets the host forget a session: the data are removed at
+// the home of the session's files (RC29).
+func (rt Retention) forgetsHere(r store.Reader, note string) (bool, error) {
+	found, err := r.Files().Get(removedSessions, note)
+	if err != nil {
+		return false, ignoreMissing(err)
+	}
+	here, lost, err := rt.e.effects.Cleanup().LeftoversIn(r, perdure.HomeID(found.Content))
+	if lost {
+		rt.e.cfg.Log.Warn("host data of deleted session given up: no server of its home was seen for as long as tasks are kept",
+			"session", note[1:], "home", string(found.Content))
+	}
+	return here || lost, err
+}
+
+// ignoreMissing returns an error, or nil if it says that something does not exist.
+func ignoreMissing(err error) error {
+	if errors.Is(err, perdure.NotFound) {
+		return nil
+	}
+	return err
 }
 
 // forgetRemoved lets the host forget a session. If a session with this id has been created again,

@@ -19,7 +19,7 @@ func (e *Host) ports(cfg Config) sessionport.Config {
 	return sessionport.Config{
 		Store: cfg.Store, Blobs: cfg.Storage.Blobs, SQL: cfg.Storage.SQL, NextRequest: e.nextModelRequest, Log: cfg.Log,
 		Keys: cfg.Storage.Secrets.Keys, NoKeysReason: cfg.Storage.Secrets.NoKeys, LogMask: cfg.Storage.Secrets.Known,
-		Utility:  sessionport.Utility{Model: cfg.Utility.Model, Name: cfg.Utility.Name, MaxTokens: cfg.Utility.MaxTokens},
-		Payments: e.paymentPort(), Meter: e.meter, FreshToken: e.freshToken,
+		Utility:   sessionport.Utility{Model: cfg.Utility.Model, Name: cfg.Utility.Name, MaxTokens: cfg.Utility.MaxTokens},
+		FilesHome: filesHome(cfg), Payments: e.paymentPort(), Meter: e.meter, FreshToken: e.freshToken,
 	}
 }

@@ -109,7 +109,7 @@ func (e hostSessions) Get(ctx context.Context, id perdure.SessionID) (engine.Ses
 
 // describeFull is describe with the pause, the hold and the turn of the session.
 func (e hostSessions) describeFull(r store.Reader, row store.Session) (engine.Session, error) {
-	s, err := describe(r, row)
+	s, err := e.describe(r, row)
 	if err != nil || !mayBeHeld(row.Status) {
 		return s, err
 	}
@@ -146,7 +146,7 @@ func (e hostSessions) ListWhere(ctx context.Context, f engine.SessionFilter) (li
 			return err
 		}
 		for _, row := range rows {
-			s, err := describe(r, row)
+			s, err := e.describe(r, row)
 			if err != nil {
 				return err
 			}
@@ -159,7 +159,7 @@ func (e hostSessions) ListWhere(ctx context.Context, f engine.SessionFilter) (li
 
 // describe counts a session's open work and what waits for a person. A task that awaits an approval
 // counts once, with its approval.
-func describe(r store.Reader, row store.Session) (engine.Session, error) {
+func (e hostSessions) describe(r store.Reader, row store.Session) (engine.Session, error) {
 	s := engine.Session{
 		ID: row.ID, Parent: row.Parent, Root: row.Root, Forked: row.Forked, Org: ownerOf(row).Org, User: row.User,
 		Title: row.Title, Labels: row.Labels, Status: row.Status, LastSeq: row.LastSeq,
@@ -185,6 +185,9 @@ func describe(r store.Reader, row store.Session) (engine.Session, error) {
 		if !slices.ContainsFunc(open, func(a perdure.Approval) bool { return a.Task == t.ID }) {
 			s.NeedsYou++
 		}
+	}
+	if s.Home, err = e.homeOf(r, row); err != nil {
+		return s, err
 	}
 	unknown, err := r.Calls().List(store.CallFilter{Session: row.ID, State: perdure.CallUnknown})
 	s.Unknown = len(unknown) // an unknown task has an unknown row in the ledger

@@ -16,7 +16,7 @@ import (
 
 // filesOf opens the files of a session for a caller.
 func (e hostFiles) filesOf(ctx context.Context, id perdure.SessionID, by string) (tool.Files, error) {
-	if err := e.checkSession(ctx, id); err != nil {
+	if err := e.checkFiles(ctx, id); err != nil {
 		return nil, err
 	}
 	return e.effects.FilesOf(id, by)
@@ -27,6 +27,18 @@ func (e *Host) checkSession(ctx context.Context, id perdure.SessionID) error {
 	return e.view(ctx, func(r store.Reader) error {
 		_, err := r.Sessions().Get(id)
 		return err
+	})
+}
+
+// checkFiles returns NotFound if the session does not exist, and Conflict if its files are at
+// another home.
+func (e *Host) checkFiles(ctx context.Context, id perdure.SessionID) error {
+	return e.view(ctx, func(r store.Reader) error {
+		s, err := r.Sessions().Get(id)
+		if err != nil {
+			return err
+		}
+		return e.effects.CheckFiles(r, s)
 	})
 }
 

@@ -56,6 +56,10 @@ type SQLLimits struct {
 func OpenDataDir(ctx context.Context, cfg DataDirConfig) (*DataDir, error) {
 	h := &DataDir{}
 	if cfg.ReadOnly {
+		home, err := readHome(filepath.Join(cfg.Dir, homeFile))
+		if err == nil {
+			h.Home = home // otherwise no process has worked here
+		}
 		return h, h.open(cfg, func(folder string) bool {
 			_, err := os.Stat(filepath.Join(cfg.Dir, folder))
 			return err == nil

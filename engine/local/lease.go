@@ -45,7 +45,9 @@ type lease struct {
 	// none
 	stopHeartbeats func()
 	// only touched by the heartbeats: the last seq of the sessions driven here
-	seen        map[perdure.SessionID]int64
+	seen map[perdure.SessionID]int64
+	// only touched by the heartbeats: since when sessions wait for this home that were woken
+	waiting     map[perdure.SessionID]time.Time
 	scans       int           // only touched by Run: the number of orphan scans
 	moreOrphans chan struct{} // capacity 1: the last scan left tasks of dead workers
 }
@@ -172,7 +174,7 @@ func (e *Engine) sendHeartbeats(ctx context.Context) {
 			_, err = e.register(waiting)
 		case err == nil && e.outside == nil:
 			e.extend(begun)
-			err = e.wakeChanged(waiting)
+			err = errors.Join(e.wakeChanged(waiting), e.wakeWaiting(waiting))
 		}
 		stop()
 		switch {
@@ -210,6 +212,29 @@ func (e *Engine) wakeChanged(ctx context.Context) error {
 		}
 	}
 	e.lease.seen = seen
+	return nil
+}
+
+// wakeWaiting wakes the drivers of sessions that wait for this home since the last heartbeat: another
+// worker received something for them (RC26).
+func (e *Engine) wakeWaiting(ctx context.Context) error {
+	if e.worker.Home == "" {
+		return nil
+	}
+	waiting, err := store.Read(ctx, e.cfg.Store, func(r store.Reader) ([]store.Session, error) {
+		return r.Sessions().List(store.SessionFilter{Waiting: true, Home: e.worker.Home})
+	})
+	if err != nil {
+		return fmt.Errorf("list the sessions that wait for this home: %w", err)
+	}
+	since := map[perdure.SessionID]time.Time{}
+	for _, s := range waiting {
+		since[s.ID] = s.WaitsSince
+		if !e.lease.waiting[s.ID].Equal(s.WaitsSince) {
+			scheduler{e}.Wake(s.ID)
+		}
+	}
+	e.lease.waiting = since
 	return nil
 }
 
@@ -253,11 +278,16 @@ func (e *Engine) scanHome(ctx context.Context) error {
 	return err
 }
 
-// leftAtHome lists the sessions whose dead drivers left calls with remains at this home.
+// leftAtHome lists the sessions of dead drivers whose files, or calls with remains, are at this
+// home.
 func (e *Engine) leftAtHome(r store.Reader) (ids []perdure.SessionID, err error) {
 	driven, err := r.Sessions().List(store.SessionFilter{HasDriver: true})
 	for _, s := range driven {
 		if s.Worker == e.worker.ID || e.host.WorkerAlive(r, s.Worker) {
+			continue
+		}
+		if s.Home == e.worker.Home {
+			ids = append(ids, s.ID)
 			continue
 		}
 		calls, err := r.Calls().List(store.CallFilter{Session: s.ID, State: perdure.CallRunning})
@@ -378,7 +408,7 @@ func (e *Engine) orphans(ctx context.Context, all bool) (ids []perdure.SessionID
 		}
 		sessions, err := r.Sessions().List(store.SessionFilter{HasDriver: !all && len(dead) == 0})
 		for _, s := range sessions {
-			if s.Worker != "" && !live[s.Worker] || s.Worker == "" && s.Unread() {
+			if (s.Worker != "" && !live[s.Worker] || s.Worker == "" && s.Unread()) && !e.host.WaitsElsewhere(s) {
 				ids = append(ids, s.ID)
 			}
 		}

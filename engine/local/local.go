@@ -110,6 +110,7 @@ func (e *Engine) Run(ctx context.Context) error {
 			e.background(work, e.keepTime)
 		}
 		e.background(work, e.host.SendWebhooks)
+		e.background(work, e.stopCanceled)
 		err = e.loop(work)
 	}
 	// The cause explains why work ended; err may only be a consequence of it.

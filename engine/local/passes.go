@@ -29,6 +29,16 @@ func (e *Engine) background(ctx context.Context, loop func(context.Context) erro
 	})
 }
 
+// stopCanceled stops what canceled tasks left at this home, once.
+func (e *Engine) stopCanceled(ctx context.Context) error {
+	err := e.host.StopCanceled(ctx)
+	if err != nil && !store.Broken(err) && ctx.Err() == nil {
+		e.cfg.Log.Warn("work of canceled tasks not looked for; the next start tries again", "worker", e.worker.ID, "error", err)
+		return nil
+	}
+	return err
+}
+
 // keepTime fires schedules until ctx ends or the store is broken.
 func (e *Engine) keepTime(ctx context.Context) error {
 	if err := retryUnavailable(ctx, func() error { return e.host.Timekeeper().Rearm(ctx) }); err != nil {

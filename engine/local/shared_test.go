@@ -61,9 +61,15 @@ func newSharedWorld(t *testing.T, s enginetest.Setup, open func(*testing.T) stor
 // Join starts one more engine over the store and runs it.
 func (w *sharedWorld) Join(t *testing.T) engine.Engine {
 	t.Helper()
+	return w.joinAt(t, local.Storage{})
+}
+
+// joinAt is Join with a data directory.
+func (w *sharedWorld) joinAt(t *testing.T, data local.Storage) engine.Engine {
+	t.Helper()
 	j := &joined{store: enginerig.NewKillableStore(w.open(t), &w.commits, death{}), ended: make(chan error, 1)}
 	cfg := enginerig.Config(w.setup, j.store, w.model, w.Tools())
-	cfg.Workers = local.Workers{Shared: true}
+	cfg.Workers, cfg.Storage = local.Workers{Shared: true}, data
 	eng, err := local.Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -105,6 +105,22 @@ func (g guardedSessions) Export(ctx context.Context, id perdure.SessionID, w io.
 	return g.inner.Sessions().Export(ctx, id, w)
 }
 
+// Homes implements engine.Sessions.
+func (g guardedSessions) Homes(ctx context.Context) (result []engine.Home, err error) {
+	if ctx, err = g.scoped(ctx, Admin); err != nil {
+		return result, err
+	}
+	return g.inner.Sessions().Homes(ctx)
+}
+
+// MoveHere implements engine.Sessions.
+func (g guardedSessions) MoveHere(ctx context.Context, id perdure.SessionID) (result engine.Session, err error) {
+	if ctx, err = g.session(ctx, Admin, id); err != nil {
+		return result, err
+	}
+	return g.inner.Sessions().MoveHere(ctx, id)
+}
+
 // List implements engine.Sessions.
 func (g guardedSessions) List(ctx context.Context, limit int) (result []engine.Session, err error) {
 	if ctx, err = g.scoped(ctx, Read); err != nil {

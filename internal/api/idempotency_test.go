@@ -89,6 +89,7 @@ func (r *rig) posts() map[string]ask {
 		"resolve-task":         post("/v1/tasks/"+string(r.task(other).ID)+"/resolve", `{"outcome":"did_not_happen"}`),
 		"cancel-task":          post("/v1/tasks/"+string(r.task(holding).ID)+"/cancel", `{"reason":"r"}`),
 		"resume-session":       post(stopped+"/resume", `{}`),
+		"move-session":         post(s+"/move", `{}`),
 		"fork-session":         post(s+"/fork", `{"effects":"dry_run"}`),
 		"import-session":       importing(donated.body),
 		"call-tool":            post("/v1/tools/echo/call", `{"args":{"text":"a"}}`),

@@ -62,7 +62,7 @@ func (r *rig) samples() map[string]ask {
 		"list-connections":      get("/v1/connections"), "list-providers": get("/v1/providers"),
 		"get-provider": get(r.provider("shown")), "list-models": get("/v1/models"), "get-default-model": get("/v1/models/default"),
 		"get-version": get("/v1/version"), "get-storage": get("/v1/storage"), "get-verification": get("/v1/storage/verification"),
-		"diagnose": get("/v1/doctor"), "count-tasks": get("/v1/tasks:count"), "list-recoveries": get("/v1/recoveries"), "get-egress": get("/v1/egress"),
+		"diagnose": get("/v1/doctor"), "list-homes": get("/v1/homes"), "count-tasks": get("/v1/tasks:count"), "list-recoveries": get("/v1/recoveries"), "get-egress": get("/v1/egress"),
 		"get-place": get("/v1/place"), "get-principal": get("/v1/principal"), "get-work": get("/v1/work"), "list-tools": get("/v1/tools"), "metrics": get("/metrics"), "get-tool": get("/v1/tools/echo"),
 		"create-token": post("/v1/tokens", `{"name":"made","scopes":["admin"]}`), "list-tokens": get("/v1/tokens"), "list-audit": get("/v1/audit"),
 		"revoke-token": {method: "DELETE", path: "/v1/tokens/" + string(r.let(`{"name":"gone"}`).ID)},

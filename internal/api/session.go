@@ -86,6 +86,7 @@ func (a sessionHandlers) register() {
 	write(a.API, operation{
 		id: "resume-session", path: "/v1/sessions/{id}/resume", policy: approves, summary: "Resume a session that was paused by a person or stopped by a budget", errors: []int{http.StatusNotFound},
 	}, body[resuming]{optional: true}, a.resumeSession)
+	a.registerHomes()
 }
 
 func (a sessionHandlers) createSession(ctx context.Context, _ *struct{}, in newSession) (*created, error) {

@@ -283,6 +283,7 @@ func wrong(t *testing.T, dir, want string) {
 func TestBackupIsWhole(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
+	p.file("home", "home_00000000000070008000000000000001\n") // a restored copy is another home
 
 	to := p.take()
 
@@ -290,7 +291,7 @@ func TestBackupIsWhole(t *testing.T) {
 	if !rep.Backup || rep.Sessions != 1 || rep.Events != 3 || rep.Files != 1 || rep.Snapshots != 1 || rep.Databases != 1 || rep.Blobs != 1 {
 		t.Errorf("got %+v", rep)
 	}
-	for _, name := range []string{"token", "reserve", "lock", backup.KeyringFile} {
+	for _, name := range []string{"token", "reserve", "lock", "home", backup.KeyringFile} {
 		if _, err := os.Stat(filepath.Join(to, name)); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s is in the backup: %v", name, err)
 		}

@@ -242,3 +242,30 @@ func TestDoctorServer(t *testing.T) {
 		})
 	}
 }
+
+// TestDoctorHomes: doctor lists the homes of a shared database, and warns of one that is away while
+// something waits for it (RC26).
+func TestDoctorHomes(t *testing.T) {
+	t.Parallel()
+	at := &scene{homes: []engine.Home{
+		{ID: "home_1", Host: "one", Present: true, Here: true},
+		{ID: "home_2", Host: "two", SeenAt: time.Now().Add(-time.Hour), WaitingSessions: 2, WaitingTasks: 1},
+		{ID: "home_3", Host: "three", SeenAt: time.Now().Add(-time.Hour)},
+	}}
+
+	code, out, talk := command{args: "doctor", scene: at, checks: []Check{{Name: "disk", Health: HealthOK}}}.run(t.Context())
+
+	for _, want := range []string{
+		"✓ home               home home_1 on one, this one: a server of it is running\n",
+		"! home               home home_2 on two: its last server was seen 1h ago; 2 sessions and 1 task wait for it\n",
+		"perdure session move SESSION",
+		"✓ home               home home_3 on three: its last server was seen 1h ago\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+	if code != exitOK || t.Failed() {
+		t.Errorf("exit code %d:\n%s%s", code, out, talk)
+	}
+}

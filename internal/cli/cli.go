@@ -167,15 +167,16 @@ type commandLine struct {
 
 // flags are the flags of every command.
 type flags struct {
-	Data       string `help:"Data directory." placeholder:"DIR" env:"PERDURE_DATA" type:"path" default:"${data}"`
-	Database   string `help:"Store sessions in this Postgres database: postgres://USER@HOST/NAME. Several servers can share it; local files stay in the data directory." placeholder:"URL" env:"PERDURE_DATABASE"`
-	Server     string `help:"Use this server instead of a data directory: http://HOST:PORT or unix:///PATH. The token is read from PERDURE_TOKEN." placeholder:"URL" env:"PERDURE_SERVER"`
-	Color      string `help:"Color the output: auto, always or never. NO_COLOR also turns colors off." placeholder:"WHEN" enum:"auto,always,never" default:"auto"`
-	TimeFormat string `help:"Format of times in tables: relative, rfc3339 (UTC) or local. JSON always uses RFC 3339." placeholder:"FORMAT" enum:"relative,rfc3339,local" default:"relative"`
-	Raw        bool   `help:"Print control characters in data unchanged, even on a terminal."`
-	NoInput    bool   `help:"Never prompt, and never wait for input."`
-	Profile    string `help:"Use this profile of the configuration files." placeholder:"NAME" env:"PERDURE_PROFILE"`
-	Verbose    bool   `help:"Log internal activity to stderr."`
+	Data        string `help:"Data directory." placeholder:"DIR" env:"PERDURE_DATA" type:"path" default:"${data}"`
+	Database    string `help:"Store sessions in this Postgres database: postgres://USER@HOST/NAME. Several servers can share it; local files stay in the data directory." placeholder:"URL" env:"PERDURE_DATABASE"`
+	SharedFiles bool   `name:"shared-files" help:"With --database: every server reaches the databases, images and workspaces of all sessions, for instance on a network drive. Without it, a session with such files is worked on only by a server with the data directory where they are." env:"PERDURE_SHARED_FILES"`
+	Server      string `help:"Use this server instead of a data directory: http://HOST:PORT or unix:///PATH. The token is read from PERDURE_TOKEN." placeholder:"URL" env:"PERDURE_SERVER"`
+	Color       string `help:"Color the output: auto, always or never. NO_COLOR also turns colors off." placeholder:"WHEN" enum:"auto,always,never" default:"auto"`
+	TimeFormat  string `help:"Format of times in tables: relative, rfc3339 (UTC) or local. JSON always uses RFC 3339." placeholder:"FORMAT" enum:"relative,rfc3339,local" default:"relative"`
+	Raw         bool   `help:"Print control characters in data unchanged, even on a terminal."`
+	NoInput     bool   `help:"Never prompt, and never wait for input."`
+	Profile     string `help:"Use this profile of the configuration files." placeholder:"NAME" env:"PERDURE_PROFILE"`
+	Verbose     bool   `help:"Log internal activity to stderr."`
 
 	ModelOption []string `name:"model-option" help:"Change how models are asked: NAME=VALUE, or PROVIDER.NAME=VALUE for one provider, for instance first_token_timeout=20m or openai.stream_options=false. Repeatable. It applies to the process that calls the model. See docs/how-to/use-your-model.md." placeholder:"OPTION" env:"PERDURE_MODEL_OPTIONS"`
 
@@ -419,6 +420,7 @@ func (a *app) with(ctx context.Context, o OpenOptions, fn func(Engine) error) er
 	o.Log, o.StopTime, o.ModelOptions = a.log, a.flags.StopTimeout, a.flags.ModelOption
 	o.Limits, o.TypedLimit = a.flags.Limits, typedLimit(a.typed)
 	o.Dir, o.Database, o.Server = a.store()
+	o.SharedFiles = a.flags.SharedFiles
 	if o.Dir == "" && o.Server == "" && o.Access != ToolsOnly {
 		return usageError("there is no default data directory, because this user has no home directory",
 			"set one with --data or PERDURE_DATA")

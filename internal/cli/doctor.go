@@ -54,6 +54,7 @@ func (c *doctorCommand) Run(ctx context.Context, a *app) error {
 	if a.flags.Server != "" {
 		checks = append([]Check{a.checkServer(ctx)}, checks...)
 	}
+	checks = append(checks, a.checkHomes(ctx)...)
 	bad := 0
 	for _, check := range checks {
 		if check.Health == HealthError {

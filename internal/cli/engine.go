@@ -31,12 +31,13 @@ const (
 
 // OpenOptions says which engine a command needs.
 type OpenOptions struct {
-	Access     AccessMode
-	Dir        string  // the data directory
-	Database   string  // URL of a Postgres database with the sessions; empty: they are in the data directory
-	Server     string  // URL of the server to use; empty: the server of the data directory, if one runs
-	AllowShell bool    // bash is required: Open fails if it cannot run
-	Sandbox    Sandbox // of the commands that are started here
+	Access      AccessMode
+	Dir         string  // the data directory
+	Database    string  // URL of a Postgres database with the sessions; empty: they are in the data directory
+	SharedFiles bool    // with Database: every process reaches the files of all sessions
+	Server      string  // URL of the server to use; empty: the server of the data directory, if one runs
+	AllowShell  bool    // bash is required: Open fails if it cannot run
+	Sandbox     Sandbox // of the commands that are started here
 	// runs as a server: the requirements of a server are checked, and calls get longer to settle
 	Serve        bool
 	MCP          []string         // tools offered to MCP clients; nil: there is no MCP server

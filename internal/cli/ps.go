@@ -36,6 +36,9 @@ func psGroups() []struct {
 		{psFailed, "Failed or unknown"}}
 }
 
+// psWaiting is the state of what waits for a server or for its home.
+const psWaiting = "waiting"
+
 // psRow is one row of ps.
 type psRow struct {
 	Group   psGroup           `json:"group"`
@@ -226,7 +229,10 @@ func (a workList) collectWork(ctx context.Context, eng Engine, of perdure.Sessio
 		if of != "" && s.ID != of {
 			continue
 		}
-		if s.Status == perdure.SessionActive {
+		if s.Home != nil && !s.Home.WaitsSince.IsZero() {
+			all = append(all, psRow{psWorking, "session", string(s.ID), s.ID, psWaiting, s.Title, s.Home.WaitsSince,
+				moveLine(a.app, s.ID), false, "waits for " + homeName(*s.Home)})
+		} else if s.Status == perdure.SessionActive {
 			all = append(all, psRow{psWorking, "session", string(s.ID), s.ID, string(s.Status), s.Title, s.UpdatedAt,
 				program + " event tail " + a.storeFlags() + string(s.ID), false, "a turn"})
 		}
@@ -282,6 +288,9 @@ func (a workList) psTask(t perdure.Task) psRow {
 		program + " attach " + a.storeFlags() + string(t.ID), false, t.Tool}
 	if p := t.Progress.String(); p != "" {
 		row.about += "  " + p
+	}
+	if t.WaitsForHome != "" {
+		row.State, row.about = psWaiting, t.StateDetail
 	}
 	if t.Narration != "" && t.State.Live() {
 		row.about += "  " + t.Narration
@@ -405,7 +414,7 @@ func (a workList) shownIDs(rows []psRow) []string {
 func (r psRow) cells(id string, now clock) []cell {
 	state := r.State
 	if r.Waits && r.Kind != "schedule" {
-		state = "waiting"
+		state = psWaiting
 	}
 	age := ""
 	switch {

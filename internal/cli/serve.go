@@ -17,6 +17,7 @@ import (
 type ServeOptions struct {
 	Dir          string      // the data directory
 	Database     string      // as in Opening
+	SharedFiles  bool        // likewise
 	Addr         string      // host:port
 	Expose       bool        // listening on an address that other machines can reach is intended
 	AllowShell   bool        // bash is required: Serve fails if it cannot run
@@ -106,7 +107,7 @@ func (c *serveCommand) Run(ctx context.Context, a *app) error {
 	}
 	a.stopCode.Store(exitOK) // a stop by signal is a success
 	err = a.Serve(ctx, ServeOptions{
-		ModelOptions: a.flags.ModelOption, Limits: a.flags.Limits, StopTime: a.flags.StopTimeout, Dir: a.flags.Data, Database: a.flags.Database,
+		ModelOptions: a.flags.ModelOption, Limits: a.flags.Limits, StopTime: a.flags.StopTimeout, Dir: a.flags.Data, Database: a.flags.Database, SharedFiles: a.flags.SharedFiles,
 		Addr: c.Addr, Expose: c.Expose,
 		AllowShell: c.AllowShell, Sandbox: sandbox, Disclosure: c.Disclosure,
 		Ask: c.Ask, Deny: c.Deny, MCP: c.MCPTool, AskUntrusted: c.AskUntrusted, Secrets: c.secrets(), Retention: a.retention(c.Retention),

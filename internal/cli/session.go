@@ -29,6 +29,8 @@ type sessionCommand struct {
 	Pause     sessionPause     `cmd:"" help:"Pause a session: running work ends normally, and nothing new starts until it is resumed."`
 	Resume    sessionResume    `cmd:"" help:"Resume a session that was paused by a user or a budget."`
 
+	Move sessionMove `cmd:"" help:"Move a session whose files are at another home to the home of this server, without its files."`
+
 	Fork   sessionFork   `cmd:"" help:"Create a session from the history of another one, without repeating any effect."`
 	Export sessionExport `cmd:"" help:"Export a session with all its data as JSON lines. The output is confidential."`
 	Import sessionImport `cmd:"" help:"Import an exported session."`
@@ -127,6 +129,7 @@ func (c *sessionShow) tell(a *app, s engine.Session, fold *perdure.Session) {
 		field{"subagent of", cell{text: string(s.Parent)}},
 		field{"agent", cell{text: s.Agent.Name}},
 		field{"model", cell{text: fold.Agent.Model}},
+		field{"home", cell{text: homeLine(s.Home, now), color: waitColor(s.Home)}},
 		field{"workspace", cell{text: fold.Agent.Metadata[WorkspaceKey]}},
 		field{"forked from", cell{text: string(s.Forked)}},
 		field{"events", cell{text: fmt.Sprint(s.LastSeq)}},

@@ -33,6 +33,7 @@ type scene struct {
 	canceled  []perdure.SessionID
 	ready     []perdure.Task // to be drained
 	bills     []engine.CostQuery
+	homes     []engine.Home
 }
 
 // sceneBudgets implements engine.Budgets for scene.
@@ -66,6 +67,9 @@ func (s sceneSessions) List(context.Context, int) ([]engine.Session, error) { re
 func (s sceneSessions) ListWhere(context.Context, engine.SessionFilter) ([]engine.Session, error) {
 	return s.sessions, s.err
 }
+
+// Homes lists the homes of the scene.
+func (s sceneSessions) Homes(context.Context) ([]engine.Home, error) { return s.homes, s.err }
 
 // sceneProviders implements engine.Providers for scene: there are none, and no default model.
 type sceneProviders struct {

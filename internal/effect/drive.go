@@ -66,6 +66,9 @@ var OwnedElsewhere = core.OwnedElsewhere
 // is of kind Lost.
 var AtAnotherHome = core.AtAnotherHome
 
+// HomeName names a home for people.
+func HomeName(r store.Reader, id perdure.HomeID) string { return core.HomeName(r, id) }
+
 // ModelCall returns a model call of this session.
 func (d *Drive) ModelCall(c perdure.CallModel) generation.ModelCall {
 	return generation.ModelCall{
@@ -105,6 +108,9 @@ func (e *Effects) Acquire(
 		if err == nil {
 			commands, err = e.commit(ctx, d, nil, true)
 		}
+		if errors.Is(err, AtAnotherHome) {
+			err = errors.Join(err, e.awaitHome(ctx, id))
+		}
 		switch {
 		case err == nil:
 			return d, commands, nil
@@ -114,6 +120,18 @@ func (e *Effects) Acquire(
 			return nil, nil, fmt.Errorf("acquire %s: %w", id, err)
 		}
 	}
+}
+
+// awaitHome records that a session has something to do and waits for its home, where a worker then
+// finds it (RC26).
+func (e *Effects) awaitHome(ctx context.Context, id perdure.SessionID) error {
+	return e.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+		row, err := tx.Sessions().Get(id)
+		if err != nil || !e.core.FilesElsewhere(row) || e.core.OtherWorkerAlive(tx.Reader(), row.Worker) || row.Worker == "" && !row.Unread() {
+			return err
+		}
+		return tx.Sessions().AwaitHome(id)
+	})
 }
 
 // fold loads the session from the cache of this process, or else from snapshot and journal.

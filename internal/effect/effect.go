@@ -151,10 +151,13 @@ func (e *Effects) UseGrant(tx store.Tx, g core.Grant, w store.Work) error {
 	return e.core.Use(tx, g, w)
 }
 
-// HomeOfCalls returns the home at which running calls of a session left what only it can judge;
-// empty: there is none.
-func (e *Effects) HomeOfCalls(r store.Reader, id perdure.SessionID) (perdure.HomeID, error) {
-	calls, err := r.Calls().List(store.CallFilter{Session: id, State: perdure.CallRunning})
+// HomeOfWork returns the home that alone can continue a session: that of its files, or that at which
+// running calls left what only it can judge. Empty: there is none.
+func (e *Effects) HomeOfWork(r store.Reader, row store.Session) (perdure.HomeID, error) {
+	if e.core.FilesElsewhere(row) {
+		return row.Home, nil
+	}
+	calls, err := r.Calls().List(store.CallFilter{Session: row.ID, State: perdure.CallRunning})
 	for _, call := range calls {
 		if call.Task == "" && e.core.RemainsAt(r, call.Home) == perdure.RemainsElsewhere {
 			return call.Home, nil
@@ -174,6 +177,19 @@ func (e *Effects) OtherWorkerAlive(r store.Reader, id perdure.WorkerID) bool {
 func (e *Effects) FilesOf(id perdure.SessionID, actor string) (tool.Files, error) {
 	return e.environment.FilesOf(id, actor)
 }
+
+// HomeOfNew is the home of a new session of an agent; empty: it has none yet.
+func (e *Effects) HomeOfNew(a perdure.Agent) perdure.HomeID { return e.core.HomeOfNew(a) }
+
+// FilesHome is the home of files that this process creates for a session; empty: they bind it to
+// none.
+func (e *Effects) FilesHome() perdure.HomeID { return e.core.FilesHome() }
+
+// FilesElsewhere reports whether the files of a session are at another home.
+func (e *Effects) FilesElsewhere(s store.Session) bool { return e.core.FilesElsewhere(s) }
+
+// CheckFiles refuses what needs the files of a session that are at another home: Conflict.
+func (e *Effects) CheckFiles(r store.Reader, s store.Session) error { return e.core.CheckFiles(r, s) }
 
 // Forget drops what this process remembers of a session that was removed.
 func (e *Effects) Forget(id perdure.SessionID) {

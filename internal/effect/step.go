@@ -95,13 +95,13 @@ func (s *step) lock(take bool) (int64, error) {
 	return row.LastSeq, err
 }
 
-// checkHome refuses a session whose dead driver left calls with remains that only another home can
-// judge: AtAnotherHome. A session that was released has none.
+// checkHome refuses a session whose files are at another home, or whose dead driver left calls with
+// remains that only another home can judge: AtAnotherHome. A session that was released has none.
 func (s *step) checkHome(row store.Session) error {
-	if row.Worker == "" || row.Worker == s.e.core.Worker {
+	if !s.e.core.FilesElsewhere(row) && (row.Worker == "" || row.Worker == s.e.core.Worker) {
 		return nil
 	}
-	home, err := s.e.HomeOfCalls(s.tx.Reader(), s.d.ID)
+	home, err := s.e.HomeOfWork(s.tx.Reader(), row)
 	if err == nil && home != "" {
 		err = fmt.Errorf("%w: %s", AtAnotherHome, core.HomeName(s.tx.Reader(), home))
 	}

@@ -25,7 +25,8 @@ const maxForkDepth = 16
 // images implements tool.Images over the store. The bytes of large images are in the blob store.
 type images struct {
 	binding
-	blobs *blob.Store // nil: the store holds all bytes
+	blobs *blob.Store    // nil: the store holds all bytes
+	home  perdure.HomeID // of blobs; empty: they bind the session to none
 }
 
 var (
@@ -52,7 +53,12 @@ func (p images) create(ctx context.Context, w tool.ImageWrite, once bool) (tool.
 	}
 	var made store.Image
 	if err == nil {
-		err = p.write(ctx, func(tx store.Tx, _ store.Session) (err error) {
+		err = p.write(ctx, func(tx store.Tx, row store.Session) (err error) {
+			if i.Blob {
+				if err := bind(tx, row, p.home); err != nil {
+					return err
+				}
+			}
 			if once {
 				if made, err = sameImage(tx, i); made.ID != "" || err != nil {
 					return err

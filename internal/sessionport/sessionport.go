@@ -29,6 +29,9 @@ type Config struct {
 	Blobs *blob.Store
 	// SQL holds the databases of sessions. nil: sessions have none.
 	SQL *sessionsql.Store
+	// FilesHome is the home that a session is bound to with its first database or large image.
+	// Empty: sessions are not bound.
+	FilesHome perdure.HomeID
 	// Keys seals and opens secrets. nil: secrets are unavailable, and the port's errors say why.
 	Keys *secret.Keyring
 	// NoKeysReason is the reason why Keys is nil, for error texts. Empty: this runtime has no
@@ -65,9 +68,12 @@ func New(cfg Config) func(session perdure.SessionID, call tool.Call) tool.Ports 
 			Messages: &messages{binding: b}, Values: values{b}, Secrets: secrets{binding: b, cfg: cfg, cache: all},
 		}
 		ports.Credentials, ports.Connections = credentials{b, cfg, all}, connections{b, cfg, all}
-		ports.Images = images{binding: b, blobs: cfg.Blobs}
+		ports.Images = images{binding: b, blobs: cfg.Blobs, home: cfg.FilesHome}
 		if cfg.SQL != nil {
 			ports.SQL = cfg.SQL.For(session)
+		}
+		if cfg.SQL != nil && cfg.FilesHome != "" {
+			ports.SQL = boundSQL{SQL: ports.SQL, binding: b, home: cfg.FilesHome}
 		}
 		if cfg.Utility.Model != nil {
 			ports.Utility = utility{binding: b, cfg: cfg.Utility, meter: cfg.Meter, log: cfg.Log}

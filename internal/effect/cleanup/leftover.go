@@ -68,9 +68,14 @@ func (cl *Cleanup) Leftovers(r store.Reader) (map[perdure.SessionID]bool, error)
 
 // cleanTask removes what one pruned task left, and its note last.
 func (cl *Cleanup) cleanTask(ctx context.Context, path string, only []perdure.SessionID) (busy bool, err error) {
-	if len(only) > 0 {
+	lost := false
+	if len(only) > 0 || cl.core.Shared {
 		task, _, err := cl.leftover(ctx, path)
-		if err != nil || !slices.Contains(only, task.Session) {
+		if err != nil || len(only) > 0 && !slices.Contains(only, task.Session) {
+			return false, err
+		}
+		var here bool
+		if here, lost, err = cl.LeftoversAt(ctx, task.Home); err != nil || !here && !lost {
 			return false, err
 		}
 	}
@@ -79,10 +84,30 @@ func (cl *Cleanup) cleanTask(ctx context.Context, path string, only []perdure.Se
 		if err != nil || task.ID == "" {
 			return err
 		}
+		if lost {
+			cl.core.Log.Warn("leftovers of a pruned task given up: no server of their home was seen for as long as tasks are kept",
+				"task", task.ID, "home", task.Home)
+			return nil
+		}
 		return cl.core.Guarded("clean up after "+task.Tool, func() error {
 			return errors.Join(cl.removeArtifacts(ctx, task), cl.cleanCall(ctx, task, row))
 		})
 	})
+}
+
+// LeftoversAt says who removes leftovers at a home: this worker (here), nobody any longer (lost),
+// or, if neither, a worker of that home.
+func (cl *Cleanup) LeftoversAt(ctx context.Context, home perdure.HomeID) (here, lost bool, err error) {
+	err = cl.core.Store.View(ctx, func(r store.Reader) (err error) {
+		here, lost, err = cl.LeftoversIn(r, home)
+		return err
+	})
+	return here, lost, err
+}
+
+// LeftoversIn is LeftoversAt within a view.
+func (cl *Cleanup) LeftoversIn(r store.Reader, home perdure.HomeID) (here, lost bool, err error) {
+	return cl.core.LeftoversAt(r, home)
 }
 
 // leftover reads a note and the ledger row of its task. The row is zero if nothing was ever

@@ -102,7 +102,7 @@ func recordLeftovers(tx store.Tx, t perdure.Task) error {
 	body, err := json.Marshal(perdure.Task{
 		ID: t.ID, Run: t.Run, Session: t.Session, Turn: t.Turn, Call: t.Call, Origin: t.Origin,
 		Tool: t.Tool, Class: t.Class,
-		Attempt: t.Attempt, Executions: t.Executions,
+		Attempt: t.Attempt, Executions: t.Executions, Home: t.Home,
 	})
 	if err != nil {
 		return err
@@ -142,7 +142,7 @@ func (cl *Cleanup) RecordRemoved(tx store.Tx, id perdure.SessionID) error {
 		err := recordLeftovers(tx, perdure.Task{
 			ID: core.NewID[perdure.TaskID](), Session: id, Turn: row.Turn, Call: row.Key.Call,
 			Origin: perdure.OriginRouted, Tool: row.Tool,
-			Class: row.Class, Attempt: row.Attempt, Executions: row.Executions,
+			Class: row.Class, Attempt: row.Attempt, Executions: row.Executions, Home: row.Home,
 		})
 		if err != nil {
 			return err

@@ -56,6 +56,12 @@ type Config struct {
 type Home struct {
 	ID   perdure.HomeID // empty: there is none
 	Wait time.Duration  // for which remains of another home are left to it, after its last sign; -1: for ever
+	// FilesShared says that every worker reaches the files of all sessions, so that no session is
+	// bound to a home.
+	FilesShared bool
+	// HasFiles reports whether a session of an agent has files outside the store from the start,
+	// for example a workspace. It does no I/O. nil: none has.
+	HasFiles func(perdure.Agent) bool
 }
 
 // AgentDirectory finds the agents that a model may name for a subagent. It is safe for concurrent

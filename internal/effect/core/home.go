@@ -40,6 +40,66 @@ func (c *Core) RemainsAt(r store.Reader, home perdure.HomeID) perdure.ExecutionR
 	return perdure.RemainsUnseen
 }
 
+// FilesHome is the home of files that this process creates for a session; empty: they bind the
+// session to no home (RC25).
+func (c *Core) FilesHome() perdure.HomeID {
+	if !c.Shared || c.Home.FilesShared {
+		return ""
+	}
+	return c.Home.ID
+}
+
+// HomeOfNew is the home of a new session of an agent; empty: it has none yet.
+func (c *Core) HomeOfNew(a perdure.Agent) perdure.HomeID {
+	if c.Home.HasFiles == nil || !c.Home.HasFiles(a) {
+		return ""
+	}
+	return c.FilesHome()
+}
+
+// FilesElsewhere reports whether the files of a session are at another home, so that no work of the
+// session may start here (RC26).
+func (c *Core) FilesElsewhere(s store.Session) bool {
+	return c.Shared && !c.Home.FilesShared && s.Home != "" && s.Home != c.Home.ID
+}
+
+// CheckFiles refuses what needs the files of a session that are at another home. Conflict: the text
+// names the home.
+func (c *Core) CheckFiles(r store.Reader, s store.Session) error {
+	if !c.FilesElsewhere(s) {
+		return nil
+	}
+	return fmt.Errorf("%w: the files of %s are at %s; ask a server there, or move the session to this server",
+		perdure.Conflict, s.ID, HomeName(r, s.Home))
+}
+
+// WorkElsewhere reports whether work of a session may start at another home only.
+func (c *Core) WorkElsewhere(r store.Reader, session perdure.SessionID) (bool, error) {
+	if !c.Shared {
+		return false, nil
+	}
+	s, err := r.Sessions().Get(session)
+	if errors.Is(err, perdure.NotFound) {
+		return false, nil
+	}
+	return err == nil && c.FilesElsewhere(s), err
+}
+
+// LeftoversAt says who removes leftovers at a home (RC29): this worker (here), or a worker of that
+// home. lost: no worker of the home was seen for as long as ended tasks are kept, so what is there
+// is given up.
+func (c *Core) LeftoversAt(r store.Reader, home perdure.HomeID) (here, lost bool, err error) {
+	if !c.Shared || home == "" || home == c.Home.ID {
+		return true, false, nil
+	}
+	h, err := r.Workers().Home(home)
+	if errors.Is(err, perdure.NotFound) {
+		return false, true, nil
+	}
+	keep := c.Timing.Retention
+	return false, err == nil && !h.Present && keep > 0 && r.Now().After(h.SeenAt.Add(keep)), err
+}
+
 // HomeName names a home for people.
 func HomeName(r store.Reader, id perdure.HomeID) string {
 	if h, err := r.Workers().Home(id); err == nil && h.Host != "" {

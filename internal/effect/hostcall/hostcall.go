@@ -132,7 +132,10 @@ type hostCaller struct {
 
 func (hc *Calls) hostSession(ctx context.Context, id perdure.SessionID) (row store.Session, o *core.Owner, err error) {
 	return row, o, hc.core.Store.View(ctx, func(r store.Reader) error {
-		if row, err = r.Sessions().Get(id); err != nil {
+		if row, err = r.Sessions().Get(id); err == nil {
+			err = hc.core.CheckFiles(r, row)
+		}
+		if err != nil {
 			return err
 		}
 		if o, err = core.ReadOwner(r, id); err == nil {

@@ -61,7 +61,7 @@ type childSpec struct {
 }
 
 // createSession adds the subagent's session with its first message, and with its files.
-func (b childSpec) createSession(tx store.Tx, parent *core.Owner, files *sessionfile.Files) error {
+func (b childSpec) createSession(tx store.Tx, parent *core.Owner, files *sessionfile.Files, home perdure.HomeID) error {
 	if _, err := tx.Sessions().Get(b.child); !errors.Is(err, perdure.NotFound) {
 		return err // it exists
 	}
@@ -72,7 +72,7 @@ func (b childSpec) createSession(tx store.Tx, parent *core.Owner, files *session
 	now := tx.Now()
 	row := store.Session{
 		ID: b.child, Parent: parent.Session, Root: parent.Root(), Org: of.Org, User: of.User, Title: b.agent.Title,
-		Labels: b.agent.Labels, Status: perdure.SessionStarted, CreatedAt: now, UpdatedAt: now,
+		Labels: b.agent.Labels, Status: perdure.SessionStarted, Home: home, CreatedAt: now, UpdatedAt: now,
 	}
 	rand.Read(row.Secret[:]) // never fails
 	if err := tx.Sessions().Create(row); err != nil {
@@ -216,7 +216,7 @@ func (p *Port) createChild(tx store.Tx, b childSpec) (perdure.Task, error) {
 	if err != nil {
 		return task, err
 	}
-	if err := b.createSession(tx, p.Owner, sessionfile.New(p.subagents.core.Store, b.child, false)); err != nil {
+	if err := b.createSession(tx, p.Owner, sessionfile.New(p.subagents.core.Store, b.child, false), p.subagents.core.HomeOfNew(b.agent)); err != nil {
 		return task, err
 	}
 	return task, tx.Spawns().RegisterChild(handle.Key, handle.Token, b.child)

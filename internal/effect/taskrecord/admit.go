@@ -139,14 +139,18 @@ func (rs *Records) AwaitApproval(tx store.Tx, task perdure.Task, permissions []p
 }
 
 // CanStart is place for a new run. An engine that does not run claims nothing: its worker is not
-// registered yet, and other workers would treat the claim as that of a dead worker. The run waits
-// in the queue for the next start.
+// registered yet, and other workers would treat the claim as that of a dead worker. Neither does a
+// worker that does not reach the files of the session. The run waits in the queue.
 func (rs *Records) CanStart(tx store.Reader, session perdure.SessionID) (free bool, position int, err error) {
 	free, position, err = rs.slotFor(tx, session)
-	if free && rs.core.Granted() {
-		return false, 0, err
+	if err != nil || !free {
+		return free, position, err
 	}
-	if free && !rs.core.Running() {
+	if rs.core.Granted() {
+		return false, 0, nil
+	}
+	elsewhere, err := rs.core.WorkElsewhere(tx, session)
+	if elsewhere || !rs.core.Running() {
 		return false, 1, err
 	}
 	return free, position, err

@@ -30,7 +30,8 @@ func (ts *Tasks) Grants() Grants { return Grants{ts} }
 
 // granted is a task as a grant finds it.
 type granted struct {
-	task perdure.Task
+	task    perdure.Task
+	filesAt perdure.HomeID // the other home at which the files of its session are; empty: none
 	Left
 }
 
@@ -80,9 +81,15 @@ func (ts Grants) takeGranted(
 		found.Waits = err == nil
 		return found, false, err
 	case t.State == perdure.TaskQueued && !ts.records.StartedElsewhere(t):
+		if found.filesAt != "" {
+			return found, false, nil
+		}
 		err = ts.startGranted(ctx, t, g)
 	default:
 		err = ts.takeOverTask(ctx, t, g)
+	}
+	if errors.Is(err, core.AtAnotherHome) {
+		err = nil // the task waits for its home, as found says
 	}
 	if err == nil {
 		found, err = ts.readGranted(ctx, id)
@@ -117,6 +124,13 @@ func (ts Grants) readGranted(ctx context.Context, id perdure.TaskID) (found gran
 		found.Full = t.State == perdure.TaskQueued
 		if t.WaitsForHome != "" && ts.core.RemainsAt(r, t.Home) == perdure.RemainsElsewhere {
 			found.Home = t.WaitsForHome
+		}
+		row, err := r.Sessions().Get(t.Session)
+		if err == nil && ts.core.FilesElsewhere(row) {
+			found.Home, found.filesAt = row.Home, row.Home
+		}
+		if err != nil && !errors.Is(err, perdure.NotFound) {
+			return err
 		}
 		if t.State.Live() && ts.core.OtherWorkerAlive(r, t.Worker) {
 			found.Present = true

@@ -43,7 +43,7 @@ func (ts *Tasks) StartQueued(ctx context.Context) (int, error) {
 			if ts.core.OtherWorkerAliveNow(ctx, next.Worker) { // the worker that runs it continues it
 				continue
 			}
-			if err := ts.takeOverTask(ctx, next, core.Grant{}); err != nil {
+			if err := ts.takeOverTask(ctx, next, core.Grant{}); err != nil && !errors.Is(err, core.AtAnotherHome) {
 				if store.Broken(err) || ctx.Err() != nil {
 					return started, fmt.Errorf("take over queued task %s: %w", next.ID, err)
 				}
@@ -191,6 +191,12 @@ func (ts *Tasks) nextQueued(ctx context.Context, passed map[perdure.TaskID]bool)
 		}
 		free, load := ts.fairOrder(queued, running)
 		for _, session := range free {
+			if elsewhere, err := ts.core.WorkElsewhere(r, session); elsewhere || err != nil {
+				if err != nil {
+					return err
+				}
+				continue
+			}
 			limits, err := ts.core.SessionLimits(r, session)
 			if err != nil {
 				return err

@@ -36,7 +36,8 @@ type Claimed struct {
 	// remains says whether what an earlier attempt left can be judged here. It is only set for a
 	// take-over.
 	remains perdure.ExecutionRemains
-	grant   core.Grant // under which it is taken over
+	grant   core.Grant     // under which it is taken over
+	filesAt perdure.HomeID // likewise: the other home at which the files of its session are; empty: none
 }
 
 // taskRun is one attempt of a task in this process. Thousands of them may be waiting, and each pays

@@ -91,21 +91,25 @@ func (ts *Tasks) takeOverTask(ctx context.Context, task perdure.Task, g core.Gra
 	}
 	how := found.TakeOver()
 	if how == perdure.TakeOverWait {
-		return ts.waitForHome(ctx, task)
+		return ts.waitForHome(ctx, task, task.Home)
+	}
+	if c.filesAt != "" && continues(how) {
+		return ts.waitForHome(ctx, task, c.filesAt)
 	}
 	ts.core.Log.Info("task taken over", "task", task.ID, "tool", task.Tool, "class", task.Class,
 		"attempt", task.Attempt+1, "how", how)
 	return ts.resumeTask(ctx, c, how)
 }
 
-// waitForHome leaves a task to its home, and records that for those who look at the task.
-func (ts *Tasks) waitForHome(ctx context.Context, task perdure.Task) error {
-	if task.WaitsForHome == task.Home {
-		return nil
+// waitForHome leaves a task to a home, and records that for those who look at the task.
+// AtAnotherHome: that is recorded already.
+func (ts *Tasks) waitForHome(ctx context.Context, task perdure.Task, home perdure.HomeID) error {
+	if task.WaitsForHome == home {
+		return core.AtAnotherHome
 	}
 	return ts.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
-		_, err := ts.records.Update(tx, task, perdure.TaskUpdate{Attempt: task.Attempt, WaitsForHome: true,
-			Detail: "waits for " + core.HomeName(tx.Reader(), task.Home)})
+		_, err := ts.records.Update(tx, task, perdure.TaskUpdate{Attempt: task.Attempt, WaitsForHome: home,
+			Detail: "waits for " + core.HomeName(tx.Reader(), home)})
 		return err
 	})
 }
@@ -127,15 +131,24 @@ func (ts *Tasks) readLeftTask(ctx context.Context, task perdure.Task) (Claimed, 
 		}
 		row, err := r.Sessions().Get(task.Session)
 		c.Owner.Of(row)
+		if err == nil && ts.core.FilesElsewhere(row) {
+			c.filesAt = row.Home
+		}
 		return err
 	})
 	return c, err
 }
 
+// continues reports whether a take-over continues or repeats the work of a task. If not, it only
+// ends the task.
+func continues(how perdure.TakeOver) bool {
+	return how == perdure.TakeOverRunAgain || how == perdure.TakeOverFirstRun || how == perdure.TakeOverReattach || how == perdure.TakeOverReconcile
+}
+
 // resumeTask makes this worker the owner, by a compare-and-set of the attempt, and continues as
 // judged.
 func (ts *Tasks) resumeTask(ctx context.Context, c Claimed, how perdure.TakeOver) error {
-	runs := how == perdure.TakeOverRunAgain || how == perdure.TakeOverFirstRun || how == perdure.TakeOverReattach || how == perdure.TakeOverReconcile
+	runs := continues(how)
 	refused := ""
 	if runs {
 		refused = ts.reattachRefusal(c)
