@@ -15,6 +15,7 @@ import { sessionLook } from "./look";
 import type { Reading } from "./reader";
 import type { Spend } from "./spend";
 
+const AtHome = lazy(async () => ({ default: (await import("./home")).AtHome }));
 const More = lazy(async () => ({ default: (await import("./more")).More })); // a menu is much code
 
 // Header says what a session is and does, and has its actions.
@@ -34,6 +35,11 @@ export function Header({ session, reading, busy, spend }: { session: Session; re
         {reading.turn && ` · this turn ${duration(now - Date.parse(reading.turn.startedAt))}, step ${reading.turn.step}`}
         {c.state === "offline" && ` · as of ${clock(c.since)}`}
       </span>
+      {session.home?.waits_since && (
+        <Suspense>
+          <AtHome home={session.home} now={now} />
+        </Suspense>
+      )}
       <Figures data={spend} reading={reading} />
       <nav className="row-of small" aria-label="Other views of the session">
         <Link to="/sessions/$id/timeline" params={{ id: session.id }} search={{}}>

@@ -6,6 +6,7 @@ import type { CallState } from "./transcript";
 export function sessionLook(s: Session): Look {
   if (s.needs_you > 0) return { icon: "hand", word: "Needs you", tone: "warn" };
   if (s.unknown > 0) return { icon: "ask", word: "Unknown outcome", tone: "odd" };
+  if (s.home?.waits_since) return { icon: "clock", word: "Waits for its home", tone: "warn" };
   switch (s.state) {
     case "active":
       return { icon: "ring", word: "Working", tone: "live", spin: true };

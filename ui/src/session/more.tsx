@@ -10,6 +10,7 @@ import type { Reading } from "./reader";
 const route = getRouteApi("/sessions/$id");
 const Fork = lazy(async () => ({ default: (await import("./fork")).Fork }));
 const Delete = lazy(async () => ({ default: (await import("./delete")).Delete }));
+const Move = lazy(async () => ({ default: (await import("./move")).Move }));
 const Inspector = lazy(async () => ({ default: (await import("./inspector")).Inspector }));
 
 // More has what is needed less often: the inspector, whose part is in the address, fork, export and the
@@ -19,7 +20,7 @@ export function More({ session, reading, busy }: { session: Session; reading: Re
   const navigate = route.useNavigate();
   const write = useMay("write");
   const admin = useMay("admin");
-  const [asks, setAsks] = useState<"fork" | "delete">();
+  const [asks, setAsks] = useState<"fork" | "delete" | "move">();
   const show = (next: typeof pane) => void navigate({ search: next ? { pane: next } : {}, replace: !!pane });
   return (
     <>
@@ -40,6 +41,11 @@ export function More({ session, reading, busy }: { session: Session; reading: Re
                 Export
               </MenuItem>
             )}
+            {admin.may && session.home && !session.home.here && !session.parent_session_id && (
+              <MenuItem className="menu-item" onAction={() => setAsks("move")}>
+                Move to this server…
+              </MenuItem>
+            )}
             {write.may && !session.parent_session_id && (
               <MenuItem className="menu-item" onAction={() => setAsks("delete")}>
                 Delete…
@@ -51,6 +57,7 @@ export function More({ session, reading, busy }: { session: Session; reading: Re
       <Suspense>
         {asks === "fork" && <Fork session={session} onClose={() => setAsks(undefined)} />}
         {asks === "delete" && <Delete session={session} busy={busy} onClose={() => setAsks(undefined)} />}
+        {asks === "move" && <Move session={session} onClose={() => setAsks(undefined)} />}
         {pane && <Inspector id={session.id} reading={reading} pane={pane} onPane={show} onClose={() => show(undefined)} />}
       </Suspense>
     </>

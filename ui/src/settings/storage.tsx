@@ -7,7 +7,8 @@ import { Button, CopyLine, Failure } from "../app/pieces";
 import { age, bytes, duration, plural, safe } from "../text/text";
 import { useAct } from "./act";
 import { Cli } from "./dialog";
-import { Facts, Head, Loaded } from "./pieces";
+import { Homes } from "./homes";
+import { Facts, Head, Loaded, Scoped } from "./pieces";
 
 const looks: Record<string, Look> = {
   none: { icon: "dot", word: "Not verified since the start of the server", tone: "soft" },
@@ -53,6 +54,11 @@ export function StoragePanel() {
           </>
         )}
       </Loaded>
+      {read.data?.store === "postgres" && (
+        <Scoped scope="admin">
+          <Homes now={now} />
+        </Scoped>
+      )}
       <Verify now={now} />
     </>
   );
