@@ -225,7 +225,7 @@ func TestHomeMove(t *testing.T) {
 	if got := w.one.results(id); !strings.Contains(got[2].Error, "no such table") {
 		t.Errorf("the former home answered: %s %s", got[2].Result, got[2].Error)
 	}
-	if r, _ := w.two.insist(post{"/v1/sessions/" + string(id) + "/move", "move twice", "{}"}); r.status != http.StatusOK {
+	if r, _ := w.two.insist(post{"/v1/sessions/" + string(id) + "/move", "again", "{}"}); r.status != http.StatusOK {
 		t.Errorf("a move to where it is: %d %s", r.status, r.body)
 	}
 }
