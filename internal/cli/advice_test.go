@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"

@@ -108,7 +108,7 @@ func sessionHome(s *subject) {
 	one, other := mint[perdure.HomeID](s), mint[perdure.HomeID](s)
 	created, later := s.sessionAt(one), s.session()
 	s.same("home of a new session", s.row(created).Home, one)
-	s.same("home of a session without files", s.row(later).Home, "")
+	s.same("home of a session without files", s.row(later).Home, perdure.HomeID(""))
 
 	for _, home := range []perdure.HomeID{one, other, ""} {
 		want := s.row(later)
