@@ -57,12 +57,19 @@ func (h *Hub) Notify(session perdure.SessionID) {
 // Publish queues a frame for every watcher of its session. A watcher whose queue is full loses its
 // oldest frame, which the next frame counts in Dropped. It never blocks.
 func (h *Hub) Publish(frame Frame) {
+	frame.Dropped = 0
+	h.Relay(frame)
+}
+
+// Relay is Publish for a frame of another process. Its Dropped counts the frames that were lost on
+// the way, right before it.
+func (h *Hub) Relay(frame Frame) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for w := range h.watchers[frame.Session] {
 		if len(w.frames) == hubFrames {
+			w.dropped += w.frames[0].frame.Dropped + 1
 			w.frames = w.frames[1:]
-			w.dropped++
 		}
 		w.frames = append(w.frames, queued{frame: frame, commits: w.commits})
 		w.signal()
@@ -167,7 +174,8 @@ func (h *Hub) next(w *watcher) (frame *Frame, commits int, closed bool) {
 	first := w.frames[0]
 	w.frames[0] = queued{} // for the garbage collector
 	w.frames = w.frames[1:]
-	first.frame.Dropped, w.dropped = w.dropped, 0
+	first.frame.Dropped += w.dropped
+	w.dropped = 0
 	return &first.frame, first.commits, h.closed
 }
 

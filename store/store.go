@@ -60,8 +60,9 @@ type Store interface {
 	// the error of fn or ctx, and NotFound once the session is removed, even if another session
 	// takes its id. A slow fn delays only itself.
 	Watch(ctx context.Context, session perdure.SessionID, after int64, fn func(Frame) error) error
-	// Publish shows a frame to the watchers of its session. It never blocks, and the frame is never
-	// stored.
+	// Publish shows a frame to the watchers of its session, also to those in other processes that
+	// share the store. It never blocks, and the frame is never stored. Other processes get frames
+	// in order, each at most once, and only at a limited rate; they get Data as a json.RawMessage.
 	Publish(frame Frame)
 	// Close ends every Watch and releases all resources. Later transactions are Unavailable.
 	Close() error

@@ -196,3 +196,24 @@ func TestTwoServersOneDatabase(t *testing.T) {
 	}
 	w.two.get(path) // it serves others as before
 }
+
+// TestTextAtAnotherServer: the text of an answer that one server streams is shown at the other while
+// it grows (EV11).
+func TestTextAtAnotherServer(t *testing.T) {
+	t.Parallel()
+	w := newTwins(t, egress.Rules{})
+	id := w.one.begin(w.one.script(fmt.Sprintf(`
+steps:
+  - text: %q
+    chunk: 1
+    pace: 50ms
+`, strings.Repeat("long answer ", 500))), "begin")
+	stream := w.two.watch(id, w.two.token)
+
+	w.one.insist(say(id, "ask", "go"))
+
+	w.two.until("the other server shows text", func() bool { return stream.count("event: output.message.delta") >= 5 })
+	if stream.count("event: output.message.completed") > 0 {
+		t.Error("the answer was complete before five pieces of it were shown")
+	}
+}

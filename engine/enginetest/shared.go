@@ -36,6 +36,7 @@ func RunShared(t *testing.T, in func(*testing.T, func(*testing.T)), open SharedH
 		"the_progress_of_a_bulk_is_known_to_any_engine":           bulkElsewhere,
 		"a_queued_run_starts_beside_a_subagent":                   queuedBesideSubagent,
 		"a_detach_of_a_call_that_becomes_unknown_does_nothing":    detachOfUnknown,
+		"output_is_shown_through_any_engine":                      outputElsewhere,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -76,6 +77,32 @@ func (p *pair) started(tool string) perdure.CallKey {
 	p.Entered(p.t, tool, 1)
 	p.other = p.Join(p.t)
 	return p.called(tool)
+}
+
+// outputElsewhere pins EV11: an engine that does not drive a session shows the output of a call in it
+// while the call runs.
+func outputElsewhere(t *testing.T, open SharedHarness) {
+	p := beginPair(t, open, Setup{Script: "steps:\n  - calls: [" + ask("hold", "{}") + "]\n  - calls: [" +
+		ask("stream_hold", "{}") + "]\n  - text: done\n"})
+	p.started("hold")
+	shown, begun := errors.New("shown"), false
+
+	err := p.other.Follow(p.ctx, p.id, 0, func(f engine.Frame) error {
+		if !begun {
+			begun = true
+			p.Release("hold")
+		}
+		if f.Type == "tool.output.delta" && strings.Contains(string(f.Data), "one") {
+			return shown
+		}
+		return nil
+	})
+
+	if !errors.Is(err, shown) {
+		t.Errorf("no output was shown: %v; journal:\n%s", err, p.journalText())
+	}
+	p.Release("stream_hold")
+	p.rest()
 }
 
 // detachElsewhere pins LN20: the engine that is asked need not be the one that runs the call.

@@ -80,10 +80,21 @@ func (f *follower) handleFrame(got store.Frame) error {
 	if got.Event != nil {
 		return f.event(got.Event)
 	}
-	if d, ok := got.Data.(generation.OutputDelta); ok && (d.MessageID == f.open || d.Delta == "") {
+	if d, ok := deltaOf(got); ok && (d.MessageID == f.open || d.Delta == "") {
 		return f.delta(d)
 	}
 	return f.sendLive(got.Type, got.Data)
+}
+
+// deltaOf returns the text in a frame. From another process it arrives as JSON.
+func deltaOf(f store.Frame) (d generation.OutputDelta, ok bool) {
+	switch data := f.Data.(type) {
+	case generation.OutputDelta:
+		return data, true
+	case json.RawMessage:
+		return d, f.Type == generation.DeltaFrame && perdure.DecodeKnownJSON(data, &d) == nil
+	}
+	return d, false
 }
 
 // event passes an event to fn, and tracks the start and the end of responses.

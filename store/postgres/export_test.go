@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/perdure/perdure"
 )
 
 // OpenSQL opens a database without the store, for the length of a test.
@@ -31,24 +33,35 @@ func OpenSQL(t *testing.T, url string) *sql.DB {
 // them. The first store has not written yet.
 func Mute(writes, watches *Store) { writes.origin = watches.origin }
 
-// Listening waits until that many stores listen to their database.
-func (s *Store) Listening(ctx context.Context, stores int) error {
+// AwaitListening waits until the store listens to a session.
+func (s *Store) AwaitListening(ctx context.Context, id perdure.SessionID) error {
+	return await(ctx, func() bool {
+		s.subscriptions.mu.Lock()
+		defer s.subscriptions.mu.Unlock()
+		sub := s.subscriptions.sessions[id]
+		return sub != nil && sub.listening
+	})
+}
+
+// AwaitReceived waits until the store has received that many notifications.
+func (s *Store) AwaitReceived(ctx context.Context, n int64) error {
+	return await(ctx, func() bool { return s.Received() >= n })
+}
+
+// Received is the number of notifications that the store has received.
+func (s *Store) Received() int64 { return s.received.Load() }
+
+func await(ctx context.Context, condition func() bool) error {
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
-	for {
-		var n int
-		err := s.readers.QueryRowContext(ctx, `SELECT COUNT(*) FROM pg_stat_activity
-			WHERE datname = current_database() AND application_name = $1 AND state = 'idle' AND query = $2`,
-			applicationName+" listener", listen).Scan(&n)
-		if err != nil || n == stores {
-			return err
-		}
+	for !condition() {
 		select {
 		case <-look.C:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
+	return nil
 }
 
 // Exported for the tests of errors.

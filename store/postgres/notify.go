@@ -2,62 +2,137 @@ package postgres
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/perdure/perdure"
 )
 
-// channel is the channel on which processes notify each other of journals that grew.
-const channel = "perdure_journal"
+// sendNotifications sends notifications in their order. They are sent outside of the transactions:
+// transactions with a NOTIFY would commit one after another.
+const sendNotifications = `SELECT pg_notify(channel, payload) FROM unnest($1::text[], $2::text[]) AS n (channel, payload)`
 
-// The statements of watching. A message is sent outside of the transactions: transactions with a
-// NOTIFY would commit one after another.
 const (
-	sendNotification = `SELECT pg_notify('` + channel + `', $1)`
-	listen           = `LISTEN ` + channel
-	selectGrowth     = `SELECT id, last_seq FROM session WHERE id = ANY($1)`
+	// maxBatch is the maximal number of notifications in one statement.
+	maxBatch = 100
+	// maxPayloadBytes is the size of the largest notification. The server accepts less than 8,000
+	// bytes.
+	maxPayloadBytes = 7_900
+	// maxHeadBytes is more than what stands before the frames in a notification, apart from the
+	// session.
+	maxHeadBytes = 64
+	// maxSessionBytes is the size of the longest session id in a notification. Watchers of a
+	// session with a longer one find its events when they poll.
+	maxSessionBytes = 1_000
 )
 
-// maxPayloadSessions is the maximal number of sessions in one message. The server accepts less than
-// 8,000 bytes.
-const maxPayloadSessions = 100
+// notificationKind is what a notification says of its session.
+type notificationKind byte
 
-// outbox holds the sessions of which other processes are to be notified. It is safe for concurrent
-// use.
-type outbox struct {
-	mu      sync.Mutex
-	pending []perdure.SessionID // guarded by mu; without duplicates
-	wake    chan struct{}       // capacity 1: one signal may cover many sessions
+const (
+	journalGrew    notificationKind = 'e'
+	whoWatches     notificationKind = 'q' // the sender publishes frames, and asks who watches
+	senderWatches  notificationKind = 'w'
+	firstFrames    notificationKind = 'f' // frames, from the start of one
+	continueFrames notificationKind = 'c' // frames, from where the sender's last notification ended
+)
+
+// notification goes from one process to those that listen to its session. Each session has a
+// channel of its own, so a process receives nothing about other sessions.
+type notification struct {
+	kind    notificationKind
+	session perdure.SessionID
+	text    string // frames
 }
 
-func newOutbox() *outbox { return &outbox{wake: make(chan struct{}, 1)} }
+// payload returns the notification in the form in which it is sent.
+func (n notification) payload(origin string) string {
+	return string(rune(n.kind)) + " " + origin + " " + string(n.session) + "\n" + n.text
+}
 
-// add adds a session. It never blocks.
-func (o *outbox) add(id perdure.SessionID) {
-	o.mu.Lock()
-	if !slices.Contains(o.pending, id) {
-		o.pending = append(o.pending, id)
+// parseNotification parses a payload.
+func parseNotification(payload string) (n notification, origin string, ok bool) {
+	head, text, ok := strings.Cut(payload, "\n")
+	if !ok || len(head) < 2 {
+		return n, "", false
 	}
-	o.mu.Unlock()
+	origin, session, ok := strings.Cut(head[2:], " ")
+	return notification{kind: notificationKind(head[0]), session: perdure.SessionID(session), text: text}, origin, ok
+}
+
+// isNotifiable reports whether notifications can name a session.
+func isNotifiable(id perdure.SessionID) bool {
+	return len(id) <= maxSessionBytes && isText(string(id)) && !strings.Contains(string(id), "\n")
+}
+
+// channel returns the name of a session's channel, which is a valid identifier whatever the id is.
+func channel(id perdure.SessionID) string {
+	sum := sha256.Sum256([]byte(id))
+	return "perdure_" + hex.EncodeToString(sum[:16])
+}
+
+// outbox holds what is to be sent to other processes. It is safe for concurrent use, and none of
+// its methods blocks.
+type outbox struct {
+	wake chan struct{} // capacity 1: one signal may cover many notifications
+
+	mu      sync.Mutex                   // guards the fields below
+	pending []notification               // without frames and without duplicates
+	relays  map[perdure.SessionID]*relay // the sessions of which this process publishes frames
+	waiting map[perdure.SessionID]*relay // those whose frames are not all sent
+}
+
+func newOutbox() *outbox {
+	return &outbox{wake: make(chan struct{}, 1),
+		relays: map[perdure.SessionID]*relay{}, waiting: map[perdure.SessionID]*relay{}}
+}
+
+// add adds a notification without frames.
+func (o *outbox) add(kind notificationKind, id perdure.SessionID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.addLocked(kind, id)
+}
+
+// addLocked is add for a caller that holds mu.
+func (o *outbox) addLocked(kind notificationKind, id perdure.SessionID) {
+	n := notification{kind: kind, session: id}
+	if isNotifiable(id) && !slices.Contains(o.pending, n) {
+		o.pending = append(o.pending, n)
+	}
+	o.signal()
+}
+
+func (o *outbox) signal() {
 	select {
 	case o.wake <- struct{}{}:
 	default:
 	}
 }
 
-// take returns the pending sessions and empties the outbox.
-func (o *outbox) take() []perdure.SessionID {
+// take removes and returns what is due now. Frames come after everything else, because a frame must
+// not arrive before the events that precede it. next is when further frames are due; zero: there
+// are none.
+func (o *outbox) take(now time.Time) (due []notification, next time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	taken := o.pending
-	o.pending = nil
-	return taken
+	due, o.pending = o.pending, nil
+	for id, r := range o.waiting {
+		if n, ok := r.take(now, maxPayloadBytes-maxHeadBytes-len(id)); ok {
+			n.session = id
+			due = append(due, n)
+		}
+		if r.isEmpty() {
+			delete(o.waiting, id)
+		} else if next.IsZero() || r.dueAt.Before(next) {
+			next = r.dueAt
+		}
+	}
+	return due, next
 }
 
 // startBackground starts the goroutines that run until Close: one sends notifications, one listens
@@ -70,150 +145,42 @@ func (s *Store) startBackground() {
 	s.background.Go(func() { s.pollLoop(ctx) })
 }
 
-// notifyLoop sends the content of the outbox until ctx ends. While one message is being sent, the
-// next one accumulates. A message that cannot be sent is lost: the other processes find the events
-// when they poll.
+// notifyLoop sends the content of the outbox until ctx ends. While notifications are being sent,
+// further ones accumulate. Those that cannot be sent are lost: the other processes find the events
+// when they poll, and frames may be lost.
 func (s *Store) notifyLoop(ctx context.Context) {
+	frames := time.NewTimer(0)
+	defer frames.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-s.outbox.wake:
+		case <-frames.C:
 		}
-		for some := range slices.Chunk(s.outbox.take(), maxPayloadSessions) {
-			sending, stop := context.WithTimeout(ctx, s.cfg.attempt())
-			_, _ = s.readers.ExecContext(sending, sendNotification, payload(s.origin, some)) // see above
-			stop()
+		due, next := s.outbox.take(time.Now())
+		for some := range slices.Chunk(due, maxBatch) {
+			if err := s.send(ctx, some); err != nil {
+				s.outbox.abandon(some)
+			}
 		}
-	}
-}
-
-// payload is the text of a message: the origin and the sessions that grew.
-func payload(origin string, sessions []perdure.SessionID) string {
-	var b strings.Builder
-	b.WriteString(origin)
-	for _, id := range sessions {
-		b.WriteByte(' ')
-		b.WriteString(string(id))
-	}
-	return b.String()
-}
-
-// notifyWatchers wakes the watchers of the sessions in a message. A store ignores its own messages,
-// since it has woken its watchers before it sent them.
-func (s *Store) notifyWatchers(text string) {
-	origin, sessions, _ := strings.Cut(text, " ")
-	if origin == s.origin {
-		return
-	}
-	for id := range strings.FieldsSeq(sessions) {
-		s.hub.Notify(perdure.SessionID(id))
-	}
-}
-
-// listenLoop listens until ctx ends. When its connection breaks it opens another one, and wakes all
-// watchers, since messages may have been missed.
-func (s *Store) listenLoop(ctx context.Context) {
-	for pause := firstPause; ; pause = min(2*pause, 10*lastPause) {
-		if s.listenOnce(ctx) {
-			pause = firstPause
-		}
-		if !s.pause(ctx, jittered(pause)) {
-			return
+		if !next.IsZero() {
+			frames.Reset(time.Until(next))
 		}
 	}
 }
 
-// listenOnce listens on one connection until it breaks, and reports whether it started to listen.
-func (s *Store) listenOnce(ctx context.Context) (heard bool) {
-	opening, stop := context.WithTimeout(ctx, s.cfg.attempt())
-	defer stop()
-	conn, err := pgx.ConnectConfig(opening, s.listenConfig.Copy())
-	if err != nil {
-		return false
-	}
-	defer func() {
-		leaving, stop := context.WithTimeout(context.Background(), closeLimit)
-		defer stop()
-		_ = conn.Close(leaving) // the connection ends in any case
-	}()
-	if _, err := conn.Exec(opening, listen); err != nil {
-		return false
-	}
-	for _, id := range s.hub.Watched() {
-		s.hub.Notify(id)
-	}
-	for {
-		said, err := conn.WaitForNotification(ctx)
-		if err != nil {
-			return true
-		}
-		s.notifyWatchers(said.Payload)
-	}
-}
-
-// listenerConfig returns the configuration of the listening connection. Only ctx limits its
-// waiting. If its packets are lost without an error, pollLoop still finds new events.
-func listenerConfig(parsed *pgx.ConnConfig) *pgx.ConnConfig {
-	c := parsed.Copy()
-	c.RuntimeParams["application_name"] = applicationName + " listener"
-	return c
-}
-
-// pollLoop polls the watched sessions until ctx ends.
-func (s *Store) pollLoop(ctx context.Context) {
-	tick := time.NewTicker(s.cfg.Poll)
-	defer tick.Stop()
-	seen := map[perdure.SessionID]int64{}
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if watched := s.hub.Watched(); len(watched) > 0 {
-			seen = s.pollSessions(ctx, watched, seen)
-		}
-	}
-}
-
-// pollSessions wakes the watchers of sessions that grew since seen, or were removed, and returns
-// their current lengths. After a failed read the next poll compares with seen again.
-func (s *Store) pollSessions(ctx context.Context, watched []perdure.SessionID,
-	seen map[perdure.SessionID]int64) map[perdure.SessionID]int64 {
+// send sends notifications in one statement.
+func (s *Store) send(ctx context.Context, batch []notification) error {
 	ctx, stop := context.WithTimeout(ctx, s.cfg.attempt())
 	defer stop()
-	var ids []string
-	for _, id := range watched {
-		if utf8.ValidString(string(id)) && !strings.Contains(string(id), "\x00") {
-			// no session has such an id, and it would make the query fail
-			ids = append(ids, string(id))
-		}
+	channels, payloads := make([]string, len(batch)), make([]string, len(batch))
+	for i, n := range batch {
+		channels[i], payloads[i] = channel(n.session), n.payload(s.origin)
 	}
-	found, err := s.readers.QueryContext(ctx, selectGrowth, ids)
-	if err != nil {
-		return seen
+	_, err := s.readers.ExecContext(ctx, sendNotifications, channels, payloads)
+	if err == nil {
+		s.sent.Add(int64(len(batch)))
 	}
-	defer found.Close()
-	now := map[perdure.SessionID]int64{}
-	for found.Next() {
-		var id perdure.SessionID
-		var last int64
-		if found.Scan(&id, &last) != nil {
-			return seen
-		}
-		now[id] = last
-		if before, known := seen[id]; !known || before != last {
-			s.hub.Notify(id)
-		}
-	}
-	if found.Err() != nil {
-		return seen
-	}
-	for id := range seen {
-		if _, there := now[id]; !there {
-			s.hub.Notify(id) // the session may have been removed
-		}
-	}
-	return now
+	return err
 }

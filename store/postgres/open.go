@@ -64,7 +64,7 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 		cfg: cfg, hub: store.NewHub(), origin: rand.Text(), listenConfig: listenerConfig(parsed),
 		writers: openPool(cfg.writerConfig(parsed), cfg.Writers),
 		readers: openPool(cfg.poolConfig(parsed, cfg.view(), cfg.view()), cfg.Readers),
-		closing: make(chan struct{}), outbox: newOutbox(),
+		closing: make(chan struct{}), outbox: newOutbox(), subscriptions: newSubscriptions(),
 	}
 	s.startBackground()
 	return s, nil

@@ -53,7 +53,7 @@ func TestWatchOfAnotherProcess(t *testing.T) {
 					}
 				})
 			}()
-			if err := watches.Listening(ctx, 2); err != nil {
+			if err := watches.AwaitListening(ctx, theSession); err != nil {
 				t.Fatal(err)
 			}
 			c.upset(t, url, writes, watches)

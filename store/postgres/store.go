@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 
@@ -28,7 +29,10 @@ type Store struct {
 	readers      *sql.DB
 	origin       string // marks this store's notifications, so that it can ignore them
 	listenConfig *pgx.ConnConfig
-	outbox       *outbox
+
+	outbox         *outbox
+	subscriptions  *subscriptions
+	sent, received atomic.Int64 // notifications
 
 	gate       sync.RWMutex // guards shut; held for reading while a transaction or view begins
 	shut       bool
@@ -62,11 +66,10 @@ func (s *Store) enter(ctx context.Context) error {
 // those of other processes.
 func (s *Store) Watch(ctx context.Context, session perdure.SessionID, after int64, fn func(store.Frame) error) error {
 	read := store.ReadJournal(func(fn func(store.Reader) error) error { return s.View(ctx, fn) }, session)
+	s.subscriptions.watch(session)
+	defer s.subscriptions.unwatch(session)
 	return s.hub.Watch(ctx, session, after, read, fn)
 }
-
-// Publish sends an ephemeral frame to the watchers of its session in this process.
-func (s *Store) Publish(frame store.Frame) { s.hub.Publish(frame) }
 
 // Close waits for running transactions and views, and closes the connections. Later calls return
 // the same error.

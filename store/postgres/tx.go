@@ -58,7 +58,7 @@ func (s *Store) txOnce(waiting context.Context, t *retry, fn func(store.Tx) erro
 	err = s.commit(waiting, conn)
 	for _, id := range tx.Appended() { // even if the outcome is unknown: a superfluous notification does no harm
 		s.hub.Notify(id)
-		s.outbox.add(id)
+		s.outbox.add(journalGrew, id)
 	}
 	return err
 }
