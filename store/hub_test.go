@@ -60,6 +60,38 @@ func TestHubKeepsTheNewest1024Frames(t *testing.T) {
 	})
 }
 
+// TestHubCountsWhatWasLostOnTheWay relays frames of another process, each after one that was lost.
+// A watcher that misses some of them is told of both losses.
+func TestHubCountsWhatWasLostOnTheWay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		hub, j := store.NewHub(), journal(1)
+		frames, leave := make(chan store.Frame, 2_000), make(chan struct{})
+		go hub.Watch(t.Context(), session, 0, j.read, func(f store.Frame) error {
+			frames <- f
+			<-leave
+			return nil
+		})
+		synctest.Wait() // the watcher is blocked in fn
+
+		for i := range 1_500 {
+			hub.Relay(store.Frame{Session: session, Data: i, Dropped: 1})
+		}
+		close(leave)
+		synctest.Wait()
+
+		close(frames)
+		<-frames // the event
+		shown, dropped := 0, 0
+		for f := range frames {
+			shown, dropped = shown+1, dropped+f.Dropped
+		}
+		if shown != 1_024 || shown+dropped != 3_000 {
+			t.Errorf("%d frames were shown and %d dropped, want 1024 and 1976", shown, dropped)
+		}
+	})
+}
+
 func TestHubReadsEveryPage(t *testing.T) {
 	t.Parallel()
 	for _, n := range []journal{0, 1, 31, 32, 33, 64, 1_000} {

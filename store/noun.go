@@ -189,6 +189,7 @@ type (
 	Workers interface {
 		WorkerReader
 		WorkerWriter
+		WorkerEnder
 	}
 	// Requests reads and writes the part of a transaction for requests by idempotency key.
 	Requests interface {

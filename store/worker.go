@@ -45,6 +45,9 @@ type WorkerReader interface {
 	Get(id perdure.WorkerID) (Worker, error)
 	// List lists all rows, by id.
 	List() ([]Worker, error)
+	// Connected returns false if the process that added a worker was connected to the store before
+	// and is not now. It returns true if the store cannot tell.
+	Connected(id perdure.WorkerID) (bool, error)
 	// Home returns a home. NotFound: no worker of it has used this store.
 	Home(id perdure.HomeID) (Home, error)
 	// Homes lists all homes, by id.
@@ -59,6 +62,14 @@ type GrantWriter interface {
 	// work out counts the grants of each work. The worker that used the last grant may use it
 	// again. Otherwise Lost: the number is not above that of the last one.
 	UseGrant(w Work, by perdure.WorkerID, number int64) error
+}
+
+// WorkerEnder ends workers whose leases have not expired.
+type WorkerEnder interface {
+	// MarkDisconnected removes the row of a worker that is not connected, if it has sent no
+	// heartbeat since its lease was until. Its home was last seen now. Another worker is left
+	// alone.
+	MarkDisconnected(id perdure.WorkerID, until time.Time) error
 }
 
 // WorkerWriter writes workers.

@@ -17,21 +17,31 @@ import (
 
 // shared are two servers, each with its own data directory, that share a database. Commands of the
 // first one outlive it.
-type shared struct{ one, two *doorway }
+type shared struct {
+	one, two *doorway
+	role     string // as which the first one connects to the database
+}
 
-// newShared starts the first one. Both have a short lease. homeWait is how long work waits for its
-// home. The second one is started once the first one has the work, or else it may take the session.
-func newShared(t *testing.T, homeWait string) shared {
+// newShared starts the first one. Both have a short lease, and flags. homeWait is how long work waits
+// for its home. The second one is started once the first one has the work, or else it may take the
+// session.
+func newShared(t *testing.T, homeWait string, flags ...string) shared {
 	t.Helper()
-	w := shared{newDoorway(t, nil), newDoorway(t, nil)}
-	database := "PERDURE_DATABASE=" + pgtest.Database(t, nil)
+	url := pgtest.Database(t, nil)
+	const first = "postgres://postgres@/"
+	name, _, _ := strings.Cut(strings.TrimPrefix(url, first), "?")
+	w := shared{one: newDoorway(t, nil), two: newDoorway(t, nil), role: "role_" + name}
+	if err := pgtest.Shared(t).Exec(t.Context(), "CREATE ROLE "+w.role+" SUPERUSER LOGIN"); err != nil {
+		t.Fatal(err)
+	}
+	w.one.env = append(w.one.env, "PERDURE_DATABASE="+strings.Replace(url, first, "postgres://"+w.role+"@/", 1))
+	w.two.env = append(w.two.env, "PERDURE_DATABASE="+url)
 	limits := []string{"--limits.lease=2s", "--limits.beat=200ms", "--limits.orphan-scan=200ms"}
 	if homeWait != "" {
 		limits = append(limits, "--limits.home-wait="+homeWait)
 	}
 	for _, d := range []*doorway{w.one, w.two} {
-		d.env, d.serve = append(d.env, database), append(d.serve, "--allow-shell")
-		d.serve = append(d.serve, limits...)
+		d.serve = append(append(append(d.serve, "--allow-shell"), limits...), flags...)
 		if err := os.MkdirAll(d.data, 0o700); err != nil {
 			t.Fatal(err)
 		}

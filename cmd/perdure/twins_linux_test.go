@@ -3,10 +3,7 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -59,52 +56,6 @@ func (r *tally) ServeHTTP(_ http.ResponseWriter, req *http.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.came[req.Header.Get("Webhook-Id")]++
-}
-
-// watched is a stream of a session's events from a server.
-type watched struct {
-	mu   sync.Mutex
-	text bytes.Buffer // guarded by mu
-	done chan error   // capacity 1: the result
-}
-
-func (w *watched) Write(text []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.Write(text)
-}
-
-func (w *watched) count(word string) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return strings.Count(w.text.String(), word)
-}
-
-// watch opens a stream at a server with a token, and reads it in the background.
-func (d *doorway) watch(id perdure.SessionID, secret string) *watched {
-	d.t.Helper()
-	ctx, stop := context.WithCancel(d.t.Context())
-	d.t.Cleanup(stop)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url+"/v1/sessions/"+string(id)+"/events", nil)
-	if err != nil {
-		panic(err) // the paths of a test are valid
-	}
-	req.Header.Set("Accept", "text/event-stream")
-	req.Header.Set("Authorization", "Bearer "+secret)
-	resp, err := (&http.Client{Transport: d.http.Transport}).Do(req)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		d.t.Fatalf("a stream for the token: %d", resp.StatusCode)
-	}
-	w := &watched{done: make(chan error, 1)}
-	go func() {
-		_, err := io.Copy(w, resp.Body)
-		_ = resp.Body.Close()
-		w.done <- err
-	}()
-	return w
 }
 
 // status returns a server's status for the bearer of a secret.
@@ -195,25 +146,4 @@ func TestTwoServersOneDatabase(t *testing.T) {
 		t.Errorf("the stream showed %d turns, want %d", seen, rounds)
 	}
 	w.two.get(path) // it serves others as before
-}
-
-// TestTextAtAnotherServer: the text of an answer that one server streams is shown at the other while
-// it grows (EV11).
-func TestTextAtAnotherServer(t *testing.T) {
-	t.Parallel()
-	w := newTwins(t, egress.Rules{})
-	id := w.one.begin(w.one.script(fmt.Sprintf(`
-steps:
-  - text: %q
-    chunk: 1
-    pace: 50ms
-`, strings.Repeat("long answer ", 500))), "begin")
-	stream := w.two.watch(id, w.two.token)
-
-	w.one.insist(say(id, "ask", "go"))
-
-	w.two.until("the other server shows text", func() bool { return stream.count("event: output.message.delta") >= 5 })
-	if stream.count("event: output.message.completed") > 0 {
-		t.Error("the answer was complete before five pieces of it were shown")
-	}
 }

@@ -79,8 +79,8 @@ func (p *pair) started(tool string) perdure.CallKey {
 	return p.called(tool)
 }
 
-// outputElsewhere pins EV11: an engine that does not drive a session shows the output of a call in it
-// while the call runs.
+// outputElsewhere pins EV11: an engine that does not drive a session shows the output of a call in
+// it while the call runs.
 func outputElsewhere(t *testing.T, open SharedHarness) {
 	p := beginPair(t, open, Setup{Script: "steps:\n  - calls: [" + ask("hold", "{}") + "]\n  - calls: [" +
 		ask("stream_hold", "{}") + "]\n  - text: done\n"})

@@ -50,6 +50,8 @@ type lease struct {
 	waiting     map[perdure.SessionID]time.Time
 	scans       int           // only touched by Run: the number of orphan scans
 	moreOrphans chan struct{} // capacity 1: the last scan left tasks of dead workers
+	// only touched by Run: the workers that were not connected at the last look
+	disconnected map[perdure.WorkerID]disconnection
 }
 
 // register writes the worker's row, and returns the time just before the write. If the store

@@ -271,11 +271,14 @@ func (e *Engine) removeDeadWorkers(tx store.Tx, workers []store.Worker) error {
 func (e *Engine) loop(ctx context.Context) error {
 	tick := time.NewTicker(e.cfg.Workers.Beat)
 	defer tick.Stop()
-	var scan <-chan time.Time // nil on an exclusive store: the start has found everything
+	var scan, looks <-chan time.Time // nil on an exclusive store: the start has found everything
 	if e.cfg.Workers.Shared && e.outside == nil {
 		ticker := time.NewTicker(e.cfg.Workers.OrphanScan)
 		defer ticker.Stop()
 		scan = ticker.C
+		look := time.NewTicker(connectionLook)
+		defer look.Stop()
+		looks = look.C
 	}
 	for {
 		e.retain(ctx)
@@ -287,6 +290,8 @@ func (e *Engine) loop(ctx context.Context) error {
 			err = e.onHeartbeat(ctx)
 		case <-scan:
 			err = e.scanOrphans(ctx)
+		case <-looks:
+			err = e.endDisconnected(ctx)
 		case <-e.lease.moreOrphans:
 			err = e.continueTakeOver(ctx)
 		case <-e.slotsFreed:

@@ -249,6 +249,11 @@ func (c *Cluster) KillBackends(ctx context.Context, url string, limit int, prefi
 	return strconv.Atoi(out)
 }
 
+// KillBackendsOf ends all connections of a role.
+func (c *Cluster) KillBackendsOf(ctx context.Context, role string) error {
+	return c.Exec(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '"+role+"'")
+}
+
 // Exec runs statements as the superuser.
 func (c *Cluster) Exec(ctx context.Context, statements string) error {
 	_, err := ask(ctx, c.URL("postgres"), statements)

@@ -161,6 +161,10 @@ func (x workerReaderWrapper) List() ([]store.Worker, error) {
 	return call1(x.handle, "Workers.List", func() ([]store.Worker, error) { return x.in.List() })
 }
 
+func (x workerReaderWrapper) Connected(id perdure.WorkerID) (bool, error) {
+	return call1(x.handle, "Workers.Connected", func() (bool, error) { return x.in.Connected(id) })
+}
+
 func (x workerReaderWrapper) Home(id perdure.HomeID) (store.Home, error) {
 	return call1(x.handle, "Workers.Home", func() (store.Home, error) { return x.in.Home(id) })
 }
@@ -1017,6 +1021,10 @@ func (x workersWrapper) Remove(id perdure.WorkerID) error {
 
 func (x workersWrapper) Elect(role string) (bool, error) {
 	return call1(x.handle, "Workers.Elect", func() (bool, error) { return x.in.Elect(role) })
+}
+
+func (x workersWrapper) MarkDisconnected(id perdure.WorkerID, until time.Time) error {
+	return call0(x.handle, "Workers.MarkDisconnected", func() error { return x.in.MarkDisconnected(id, until) })
 }
 
 // requestsWrapper is store.Requests, with the faults of the plan.

@@ -25,6 +25,9 @@ func (v workerStore) List() ([]store.Worker, error) {
 	return found, nil
 }
 
+// Connected returns true: the store is in this process.
+func (v workerStore) Connected(perdure.WorkerID) (bool, error) { return true, nil }
+
 func (t workerStore) Put(w store.Worker) error {
 	w.StartedAt, w.LeaseUntil = micro(w.StartedAt), micro(w.LeaseUntil)
 	t.workers = t.workers.put(string(w.ID), w)
@@ -127,6 +130,9 @@ func (t workerStore) MarkDead(id perdure.WorkerID) error {
 	}
 	return nil
 }
+
+// MarkDisconnected does nothing, since every worker is connected.
+func (t workerStore) MarkDisconnected(perdure.WorkerID, time.Time) error { return nil }
 
 // Retire takes back one take-up from the worker's sessions, and removes the worker.
 func (t workerStore) Retire(id perdure.WorkerID) error {

@@ -108,3 +108,45 @@ func (s *Store) LeaveOpen(ctx context.Context, statement string) error {
 	_, err = conn.execSimple(ctx, statement)
 	return err
 }
+
+// Listener identifies the connection of the listener; nil: it is not connected.
+func (s *Store) Listener() *time.Time {
+	s.workers.mu.Lock()
+	defer s.workers.mu.Unlock()
+	return s.workers.since
+}
+
+// AwaitListener waits until the listener is connected.
+func (s *Store) AwaitListener(ctx context.Context) error { return s.AwaitAnotherListener(ctx, nil) }
+
+// AwaitAnotherListener waits until the listener has another connection than before.
+func (s *Store) AwaitAnotherListener(ctx context.Context, before *time.Time) error {
+	return await(ctx, func() bool { now := s.Listener(); return now != nil && now != before })
+}
+
+// AwaitDisconnected waits until no connection has the lock of a worker.
+func (s *Store) AwaitDisconnected(ctx context.Context, id perdure.WorkerID) error {
+	var failed error
+	return errors.Join(await(ctx, func() bool {
+		var locked bool
+		locked, failed = s.Locked(ctx, id)
+		return failed == nil && !locked
+	}), failed)
+}
+
+// AwaitHolders waits until that many connections have the lock of a worker.
+func (s *Store) AwaitHolders(ctx context.Context, id perdure.WorkerID, want int) error {
+	var failed error
+	return errors.Join(await(ctx, func() bool {
+		var n int
+		failed = s.readers.QueryRowContext(ctx, `SELECT COUNT(*) FROM pg_locks WHERE locktype = 'advisory' AND granted
+			AND (classid::bigint << 32 | objid::bigint) = $1`, workerLock(id)).Scan(&n)
+		return failed == nil && n >= want
+	}), failed)
+}
+
+// Locked reports whether a connection has the lock of a worker.
+func (s *Store) Locked(ctx context.Context, id perdure.WorkerID) (locked bool, err error) {
+	err = s.readers.QueryRowContext(ctx, isWorkerLocked, workerLock(id)).Scan(&locked)
+	return locked, err
+}

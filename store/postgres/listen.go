@@ -22,6 +22,7 @@ type subscriptions struct {
 	sessions  map[perdure.SessionID]*subscription
 	changed   map[perdure.SessionID]bool // since the listener last looked
 	interrupt context.CancelFunc         // ends the listener's wait; nil: it does not wait
+	locks     []int64                    // that the listener has to take
 }
 
 // subscription is the need of a process for the notifications of a session.
@@ -52,6 +53,19 @@ func (s *subscriptions) change(id perdure.SessionID, change func(*subscription) 
 		return
 	}
 	s.changed[id] = true
+	s.interruptLocked()
+}
+
+// lock has the listener take a lock for as long as its connection lasts.
+func (s *subscriptions) lock(number int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.locks = append(s.locks, number)
+	s.interruptLocked()
+}
+
+// interruptLocked ends the listener's wait. The caller holds mu.
+func (s *subscriptions) interruptLocked() {
 	if s.interrupt != nil {
 		s.interrupt()
 	}
@@ -106,6 +120,14 @@ func (s *subscriptions) takeChanges() (changed, begin, end []perdure.SessionID) 
 	return changed, begin, end
 }
 
+// takeLocks returns the locks that the listener has to take.
+func (s *subscriptions) takeLocks() (numbers []int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	numbers, s.locks = s.locks, nil
+	return numbers
+}
+
 // wait returns the context of a wait that ends when a subscription changes. The caller calls stop
 // after the wait.
 func (s *subscriptions) wait(ctx context.Context) (waiting context.Context, stop func()) {
@@ -113,7 +135,7 @@ func (s *subscriptions) wait(ctx context.Context) (waiting context.Context, stop
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.interrupt = cancel
-	if len(s.changed) > 0 {
+	if len(s.changed) > 0 || len(s.locks) > 0 {
 		cancel()
 	}
 	return waiting, func() {
@@ -180,6 +202,8 @@ func (s *Store) listenOnce(ctx context.Context) (listened bool) {
 		defer stop()
 		_ = conn.Close(leaving) // the connection ends in any case
 	}()
+	s.workers.setListening(true)
+	defer s.workers.setListening(false)
 	s.subscriptions.reset()
 	for reader := new(frameReader); ; {
 		if err := s.subscribe(ctx, conn, reader); err != nil {
@@ -201,7 +225,15 @@ func (s *Store) listenOnce(ctx context.Context) (listened bool) {
 func (s *Store) openListener(ctx context.Context) (*pgx.Conn, error) {
 	ctx, stop := context.WithTimeout(ctx, s.cfg.attempt())
 	defer stop()
-	return pgx.ConnectConfig(ctx, s.listenConfig.Copy())
+	conn, err := pgx.ConnectConfig(ctx, s.listenConfig.Copy())
+	if err != nil {
+		return nil, err
+	}
+	if err := s.lockWorkers(ctx, conn.PgConn()); err != nil {
+		_ = conn.Close(ctx) // the connection ends in any case
+		return nil, err
+	}
+	return conn, nil
 }
 
 // subscribe carries out changed subscriptions on the connection. Watchers of a session to which it
@@ -210,6 +242,9 @@ func (s *Store) openListener(ctx context.Context) (*pgx.Conn, error) {
 func (s *Store) subscribe(ctx context.Context, conn *pgx.Conn, reader *frameReader) error {
 	changed, begin, end := s.subscriptions.takeChanges()
 	var statements []string
+	for _, number := range s.subscriptions.takeLocks() {
+		statements = append(statements, lockStatement(number))
+	}
 	for _, id := range begin {
 		statements = append(statements, "LISTEN "+channel(id))
 	}

@@ -179,8 +179,5 @@ func (s *Store) send(ctx context.Context, batch []notification) error {
 		channels[i], payloads[i] = channel(n.session), n.payload(s.origin)
 	}
 	_, err := s.readers.ExecContext(ctx, sendNotifications, channels, payloads)
-	if err == nil {
-		s.sent.Add(int64(len(batch)))
-	}
 	return err
 }

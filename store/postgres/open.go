@@ -62,10 +62,10 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	}
 	s := &Store{
 		cfg: cfg, hub: store.NewHub(), origin: rand.Text(), listenConfig: listenerConfig(parsed),
-		writers: openPool(cfg.writerConfig(parsed), cfg.Writers),
-		readers: openPool(cfg.poolConfig(parsed, cfg.view(), cfg.view()), cfg.Readers),
 		closing: make(chan struct{}), outbox: newOutbox(), subscriptions: newSubscriptions(),
 	}
+	s.writers = openPool(s.writerConfig(parsed), cfg.Writers)
+	s.readers = openPool(cfg.poolConfig(parsed, cfg.view(), cfg.view()), cfg.Readers)
 	s.startBackground()
 	return s, nil
 }
@@ -103,13 +103,16 @@ func (cfg Config) connConfig(parsed *pgx.ConnConfig) *pgx.ConnConfig {
 }
 
 // writerConfig returns the configuration of the connections for writing. They know the current
-// server era.
-func (cfg Config) writerConfig(parsed *pgx.ConnConfig) *pgx.ConnConfig {
-	c := cfg.poolConfig(parsed, cfg.Idle, cfg.attempt())
+// server era, and have the locks of the workers of this process.
+func (s *Store) writerConfig(parsed *pgx.ConnConfig) *pgx.ConnConfig {
+	c := s.cfg.poolConfig(parsed, s.cfg.Idle, s.cfg.attempt())
 	c.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
-		ctx, stop := context.WithTimeout(ctx, cfg.attempt())
+		ctx, stop := context.WithTimeout(ctx, s.cfg.attempt())
 		defer stop()
-		return loadEra(ctx, conn)
+		if err := loadEra(ctx, conn); err != nil {
+			return err
+		}
+		return s.lockWorkers(ctx, conn)
 	}
 	return c
 }
@@ -146,13 +149,20 @@ func connector(cfg *pgx.ConnConfig) driver.Connector {
 }
 
 // writeDialect returns the dialect of transactions. Views take no locks.
-func writeDialect() sqlstore.Dialect {
-	d := readDialect()
+func (s *Store) writeDialect() sqlstore.Dialect {
+	d := s.readDialect()
+	d.Connect = s.connectWorker
 	d.RowLock, d.SkipLocked, d.Lock, d.TryLock = ` FOR NO KEY UPDATE`, ` SKIP LOCKED`, lock, tryLock
 	return d
 }
 
-func readDialect() sqlstore.Dialect {
+func (s *Store) readDialect() sqlstore.Dialect {
+	d := baseDialect()
+	d.Connected = s.isWorkerConnected
+	return d
+}
+
+func baseDialect() sqlstore.Dialect {
 	return sqlstore.Dialect{Goose: "postgres", Sequence: true, LockMigrations: true, Clock: clock, Explain: explain}
 }
 

@@ -66,7 +66,7 @@ func prepare(ctx context.Context, db *sql.DB, readOnly bool) error {
 	if err := runExclusive(ctx, db, makeSequence, makeEraTable); err != nil {
 		return fmt.Errorf("create sequence and server_life: %w", err)
 	}
-	return sqlstore.Migrate(ctx, db, readDialect())
+	return sqlstore.Migrate(ctx, db, baseDialect())
 }
 
 // Versions returns the schema version of a database and the newest one that this program knows. It
@@ -87,13 +87,13 @@ func Versions(ctx context.Context, cfg Config) (stored, known int64, err error) 
 		return 0, 0, fmt.Errorf("%w: this database has no Perdure data yet: check its name in the URL",
 			perdure.NotFound)
 	}
-	return sqlstore.Versions(ctx, db, readDialect())
+	return sqlstore.Versions(ctx, db, baseDialect())
 }
 
 // isBehind reports whether the schema is older than the one this program knows. A newer schema is a
 // Conflict.
 func isBehind(ctx context.Context, db *sql.DB) (bool, error) {
-	stored, known, err := sqlstore.Versions(ctx, db, readDialect())
+	stored, known, err := sqlstore.Versions(ctx, db, baseDialect())
 	if err != nil {
 		return false, err
 	}

@@ -30,9 +30,10 @@ type Store struct {
 	origin       string // marks this store's notifications, so that it can ignore them
 	listenConfig *pgx.ConnConfig
 
-	outbox         *outbox
-	subscriptions  *subscriptions
-	sent, received atomic.Int64 // notifications
+	outbox        *outbox
+	subscriptions *subscriptions
+	received      atomic.Int64 // notifications
+	workers       workers
 
 	gate       sync.RWMutex // guards shut; held for reading while a transaction or view begins
 	shut       bool

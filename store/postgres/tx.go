@@ -42,7 +42,7 @@ func (s *Store) txOnce(waiting context.Context, t *retry, fn func(store.Tx) erro
 			conn.undo()
 		}
 	}()
-	tx := sqlstore.New(ctx, conn, writeDialect())
+	tx := sqlstore.New(ctx, conn, s.writeDialect())
 	err = fn(tx)
 	if failure := tx.Failure(); failure != nil {
 		return t.afterFailure(failure, err)

@@ -28,7 +28,7 @@ func (s *Store) viewOnce(ctx, waiting context.Context, t *retry, fn func(store.R
 	defer conn.undo()
 	ctx, stop := context.WithTimeout(ctx, s.cfg.view())
 	defer stop()
-	tx := sqlstore.New(ctx, conn, readDialect())
+	tx := sqlstore.New(ctx, conn, s.readDialect())
 	err = fn(tx.Reader())
 	if failure := tx.Failure(); failure != nil {
 		return t.afterFailure(failure, err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 	"time"
+
+	"github.com/perdure/perdure"
 )
 
 // Dialect is the part that SQLite and Postgres do not share. The adapter sets all fields.
@@ -30,6 +32,12 @@ type Dialect struct {
 	LockMigrations bool
 	// Clock reads the clock by which leases are measured.
 	Clock func(ctx context.Context, db DB) (time.Time, error)
+	// Connect marks the connections of this process as those of a worker, until they end. nil:
+	// there are no other processes.
+	Connect func(ctx context.Context, db DB, id perdure.WorkerID) error
+	// Connected returns false if a worker's process had connections and has none now. nil where
+	// Connect is.
+	Connected func(ctx context.Context, db DB, id perdure.WorkerID) (bool, error)
 	// Explain gives an error of the driver its kind: Storage for a full disk and for a failed read
 	// or write, Unavailable for temporary errors. It wraps err, and returns other errors unchanged.
 	Explain func(err error) error

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -103,11 +104,28 @@ func (tx workerStore) scanHome(r row) (store.Home, error) {
 	return h, err
 }
 
+// Connected asks the database for the connections of the worker's process.
+func (tx workerStore) Connected(id perdure.WorkerID) (bool, error) {
+	if tx.failure != nil || tx.dialect.Connected == nil {
+		return true, tx.failure
+	}
+	connected, err := tx.dialect.Connected(tx.ctx, tx.db, id)
+	if err != nil {
+		return true, fmt.Errorf("connections of worker %s: %w", id, tx.failed(err))
+	}
+	return connected, nil
+}
+
 func (tx workerStore) Put(w store.Worker) error {
 	err := tx.lockWorker(w.ID, false)
 	if err == nil {
 		_, err = tx.exec(putWorker, w.ID, bytesOf(w.Host), bytesOf(w.BootID), w.PID, w.Home,
 			micros(w.StartedAt), micros(w.LeaseUntil))
+	}
+	if err == nil && tx.dialect.Connect != nil {
+		if err = tx.dialect.Connect(tx.ctx, tx.db, w.ID); err != nil {
+			err = tx.failed(err)
+		}
 	}
 	if err == nil && w.Home != "" {
 		_, err = tx.exec(putHome, w.Home, bytesOf(w.Host), micros(w.StartedAt))
@@ -182,6 +200,27 @@ func (tx workerStore) MarkDead(id perdure.WorkerID) error {
 		_, err = tx.exec(removeDeadWorker, id, micros(tx.Now()))
 	}
 	return wrap(err, "declare worker %s dead", id)
+}
+
+// MarkDisconnected removes a worker whose process has ended. It holds the exclusive lock, as
+// MarkDead does.
+func (tx workerStore) MarkDisconnected(id perdure.WorkerID, until time.Time) error {
+	err := tx.lockWorker(id, false)
+	var w store.Worker
+	if err == nil {
+		w, err = one(tx.Tx, scanWorker, selectWorker, id)
+	}
+	if errors.Is(err, perdure.NotFound) || err == nil && !w.LeaseUntil.Equal(until) {
+		return nil
+	}
+	connected := true
+	if err == nil {
+		connected, err = tx.Workers().Connected(id)
+	}
+	if err != nil || connected {
+		return wrap(err, "end worker %s", id)
+	}
+	return tx.Workers().Remove(id)
 }
 
 func scanWorker(r row) (store.Worker, error) {

@@ -21,6 +21,7 @@ func workerLaws() []law {
 		{"beat_tells_what_is_canceled", beatCanceled},
 		{"remove_again_does_nothing", removeWorker},
 		{"removes_no_live_worker", removeDeadWorker},
+		{"a_worker_of_an_open_store_is_connected", connectedWorker},
 		{"a_role_is_had_until_the_end", electWorker},
 		{"survives_reopening", workerSurvives},
 		{"a_grant_is_used_once_and_in_order", grantOrder},
@@ -92,6 +93,23 @@ func replaceWorker(s *subject) {
 
 		s.same("row", s.worker(w.ID), w)
 	}
+}
+
+// A worker stays as long as the process that added it has the store open, whatever its lease says.
+// Of an unknown one nothing is known.
+func connectedWorker(s *subject) {
+	w, unknown := s.newStoredWorker(), mint[perdure.WorkerID](s)
+
+	for _, id := range []perdure.WorkerID{w.ID, unknown} {
+		s.read(func(r store.Reader) error {
+			connected, err := r.Workers().Connected(id)
+			s.same("connected", connected, true)
+			return err
+		})
+		s.write(func(tx store.Tx) error { return tx.Workers().MarkDisconnected(id, w.LeaseUntil) })
+	}
+
+	s.same("row", s.worker(w.ID), w)
 }
 
 func listWorkers(s *subject) {

@@ -1,0 +1,84 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+)
+
+// connectionLook is how often a worker looks for workers whose process has ended (RC25).
+const connectionLook = 500 * time.Millisecond
+
+// disconnection is what the looks found of a worker without a connection.
+type disconnection struct {
+	since time.Time // the first look in succession that found it
+	lease time.Time // its end, which each heartbeat changes
+}
+
+// endDisconnected declares workers dead whose process has ended, before their leases have expired,
+// and takes over their work (RC25). A worker is declared dead if two looks in succession find its
+// process without a connection and it has sent no heartbeat in between: a living process connects
+// again within that time.
+func (e *Engine) endDisconnected(ctx context.Context) error {
+	found, err := store.Read(ctx, e.cfg.Store, e.findDisconnected)
+	before := e.lease.disconnected
+	e.lease.disconnected = map[perdure.WorkerID]disconnection{}
+	if err != nil {
+		return fmt.Errorf("look for workers whose process has ended: %w", err)
+	}
+	var ended []store.Worker
+	for _, w := range found {
+		now := disconnection{since: time.Now(), lease: w.LeaseUntil}
+		if earlier, again := before[w.ID]; again && earlier.lease.Equal(now.lease) {
+			now.since = earlier.since
+		}
+		e.lease.disconnected[w.ID] = now
+		if time.Since(now.since) >= connectionLook*3/4 { // two ticks may follow each other at once
+			ended = append(ended, w)
+		}
+	}
+	if len(ended) == 0 {
+		return nil
+	}
+	err = e.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
+		for _, w := range ended {
+			err = errors.Join(err, tx.Workers().MarkDisconnected(w.ID, w.LeaseUntil))
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("end workers whose process has ended: %w", err)
+	}
+	return e.scanOrphans(ctx)
+}
+
+// findDisconnected lists the workers without a connection. The scanner looks at all workers, and
+// the others look at the scanner.
+func (e *Engine) findDisconnected(r store.Reader) (found []store.Worker, err error) {
+	last, err := lastScanIn(r)
+	if err != nil {
+		return nil, err
+	}
+	workers, err := r.Workers().List()
+	if err != nil {
+		return nil, err
+	}
+	scanning := perdure.WorkerID(last.Content)
+	for _, w := range workers {
+		if w.ID == e.worker.ID || scanning != e.worker.ID && scanning != w.ID {
+			continue
+		}
+		connected, err := r.Workers().Connected(w.ID)
+		if err != nil {
+			return nil, err
+		}
+		if !connected {
+			found = append(found, w)
+		}
+	}
+	return found, nil
+}
