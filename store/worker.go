@@ -45,9 +45,9 @@ type WorkerReader interface {
 	Get(id perdure.WorkerID) (Worker, error)
 	// List lists all rows, by id.
 	List() ([]Worker, error)
-	// Connected returns false if the process that added a worker was connected to the store before
-	// and is not now. It returns true if the store cannot tell.
-	Connected(id perdure.WorkerID) (bool, error)
+	// Disconnected lists the workers whose processes were connected to the store before and are
+	// not now; of all workers if only is empty. A store that cannot tell lists none.
+	Disconnected(only perdure.WorkerID) ([]Worker, error)
 	// Home returns a home. NotFound: no worker of it has used this store.
 	Home(id perdure.HomeID) (Home, error)
 	// Homes lists all homes, by id.

@@ -40,11 +40,18 @@ func countOf[F perdure.Fact](events []perdure.Event) (n int) {
 }
 
 // TestEndedServer: the server that drives a session is killed, and another one continues the answer
-// although the lease has not expired (RC25).
+// although the lease has not expired (RC31).
 func TestEndedServer(t *testing.T) {
 	t.Parallel()
 	w := newShared(t, "", longLease)
 	id := w.answers(100)
+	w.two.until("the second server has looked at the first one", func() bool {
+		looked, err := pgtest.Shared(t).HasRun(t.Context(), w.url, "SELECT DISTINCT (classid", w.role)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return looked
+	})
 
 	w.one.kill()
 
@@ -55,7 +62,7 @@ func TestEndedServer(t *testing.T) {
 }
 
 // TestDisconnectedServer: the database ends all connections of the server that drives a session,
-// again and again. The server connects again, and no other one takes over its work (RC25).
+// again and again. The server connects again, and no other one takes over its work (RC31).
 func TestDisconnectedServer(t *testing.T) {
 	t.Parallel()
 	w := newShared(t, "", longLease)

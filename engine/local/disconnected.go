@@ -10,7 +10,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// connectionLook is how often a worker looks for workers whose process has ended (RC25).
+// connectionLook is how often a worker looks for workers whose process has ended (RC31).
 const connectionLook = 500 * time.Millisecond
 
 // disconnection is what the looks found of a worker without a connection.
@@ -20,7 +20,7 @@ type disconnection struct {
 }
 
 // endDisconnected declares workers dead whose process has ended, before their leases have expired,
-// and takes over their work (RC25). A worker is declared dead if two looks in succession find its
+// and takes over their work (RC31). A worker is declared dead if two looks in succession find its
 // process without a connection and it has sent no heartbeat in between: a living process connects
 // again within that time.
 func (e *Engine) endDisconnected(ctx context.Context) error {
@@ -58,27 +58,17 @@ func (e *Engine) endDisconnected(ctx context.Context) error {
 
 // findDisconnected lists the workers without a connection. The scanner looks at all workers, and
 // the others look at the scanner.
-func (e *Engine) findDisconnected(r store.Reader) (found []store.Worker, err error) {
+func (e *Engine) findDisconnected(r store.Reader) ([]store.Worker, error) {
 	last, err := lastScanIn(r)
 	if err != nil {
 		return nil, err
 	}
-	workers, err := r.Workers().List()
-	if err != nil {
-		return nil, err
+	scanner := perdure.WorkerID(last.Content)
+	switch scanner {
+	case "":
+		return nil, nil
+	case e.worker.ID:
+		return r.Workers().Disconnected("")
 	}
-	scanning := perdure.WorkerID(last.Content)
-	for _, w := range workers {
-		if w.ID == e.worker.ID || scanning != e.worker.ID && scanning != w.ID {
-			continue
-		}
-		connected, err := r.Workers().Connected(w.ID)
-		if err != nil {
-			return nil, err
-		}
-		if !connected {
-			found = append(found, w)
-		}
-	}
-	return found, nil
+	return r.Workers().Disconnected(scanner)
 }

@@ -25,8 +25,8 @@ func (v workerStore) List() ([]store.Worker, error) {
 	return found, nil
 }
 
-// Connected returns true: the store is in this process.
-func (v workerStore) Connected(perdure.WorkerID) (bool, error) { return true, nil }
+// Disconnected lists none: the store is in this process.
+func (v workerStore) Disconnected(perdure.WorkerID) ([]store.Worker, error) { return nil, nil }
 
 func (t workerStore) Put(w store.Worker) error {
 	w.StartedAt, w.LeaseUntil = micro(w.StartedAt), micro(w.LeaseUntil)

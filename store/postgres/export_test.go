@@ -147,6 +147,6 @@ func (s *Store) AwaitHolders(ctx context.Context, id perdure.WorkerID, want int)
 
 // Locked reports whether a connection has the lock of a worker.
 func (s *Store) Locked(ctx context.Context, id perdure.WorkerID) (locked bool, err error) {
-	err = s.readers.QueryRowContext(ctx, isWorkerLocked, workerLock(id)).Scan(&locked)
-	return locked, err
+	found, err := lockedOf(ctx, s.readers, []int64{workerLock(id)})
+	return len(found) > 0, err
 }

@@ -158,7 +158,7 @@ func (s *Store) writeDialect() sqlstore.Dialect {
 
 func (s *Store) readDialect() sqlstore.Dialect {
 	d := baseDialect()
-	d.Connected = s.isWorkerConnected
+	d.Disconnected = s.disconnectedWorkers
 	return d
 }
 

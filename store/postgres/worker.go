@@ -18,9 +18,9 @@ import (
 // releases it when the last of them ends, and that is how other processes learn of the end.
 const (
 	lockWorkerShared = `SELECT pg_advisory_lock_shared($1)`
-	isWorkerLocked   = `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND granted
-		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-		AND (classid::bigint << 32 | objid::bigint) = $1)`
+	listWorkerLocks  = `SELECT DISTINCT (classid::bigint << 32 | objid::bigint) FROM pg_locks WHERE locktype = 'advisory'
+		AND objsubid = 1 AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+		AND (classid::bigint << 32 | objid::bigint) = ANY($1)`
 )
 
 // workers are the workers whose connections this process knows. It is safe for concurrent use.
@@ -74,33 +74,51 @@ func lockStatement(number int64) string {
 	return "SELECT pg_advisory_lock_shared(" + strconv.FormatInt(number, 10) + ")"
 }
 
-// isWorkerConnected is sqlstore.Dialect.Connected. A worker counts as connected until it was seen
-// connected and then is not. Only what was seen since the listener connected counts: after an
+// disconnectedWorkers is sqlstore.Dialect.Disconnected. A worker counts as connected until it was
+// seen connected and then is not. Only what was seen since the listener connected counts: after an
 // outage of the database, the others may still be connecting again.
-func (s *Store) isWorkerConnected(ctx context.Context, db sqlstore.DB, id perdure.WorkerID) (connected bool, err error) {
+func (s *Store) disconnectedWorkers(
+	ctx context.Context, db sqlstore.DB, ids []perdure.WorkerID,
+) (gone []perdure.WorkerID, err error) {
 	s.workers.mu.Lock()
 	since := s.workers.since
 	s.workers.mu.Unlock()
-	rows, err := db.QueryContext(ctx, isWorkerLocked, workerLock(id))
+	numbers := make([]int64, len(ids))
+	for i, id := range ids {
+		numbers[i] = workerLock(id)
+	}
+	locked, err := lockedOf(ctx, db, numbers)
 	if err != nil {
-		return true, err
-	}
-	for rows.Next() {
-		err = errors.Join(err, rows.Scan(&connected))
-	}
-	if err := errors.Join(err, rows.Err(), rows.Close()); err != nil {
-		return true, err
+		return nil, err
 	}
 	s.workers.mu.Lock()
 	defer s.workers.mu.Unlock()
 	if since == nil || since != s.workers.since {
-		return true, nil
+		return nil, nil
 	}
-	if connected {
-		s.workers.connected[id] = true
-		return true, nil
+	for i, id := range ids {
+		if locked[numbers[i]] {
+			s.workers.connected[id] = true
+		} else if s.workers.connected[id] {
+			gone = append(gone, id)
+		}
 	}
-	return !s.workers.connected[id], nil
+	return gone, nil
+}
+
+// lockedOf returns those of the locks that a connection has.
+func lockedOf(ctx context.Context, db sqlstore.DB, numbers []int64) (map[int64]bool, error) {
+	rows, err := db.QueryContext(ctx, listWorkerLocks, numbers)
+	if err != nil {
+		return nil, err
+	}
+	locked := map[int64]bool{}
+	for rows.Next() {
+		var number int64
+		err = errors.Join(err, rows.Scan(&number))
+		locked[number] = true
+	}
+	return locked, errors.Join(err, rows.Err(), rows.Close())
 }
 
 // setListening notes that the listener has connected, or lost its connection.

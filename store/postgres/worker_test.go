@@ -38,7 +38,8 @@ func awaitListener(t *testing.T, s *postgres.Store) {
 func markDisconnected(t *testing.T, s *postgres.Store, w store.Worker) (connected, left bool) {
 	t.Helper()
 	write(t, s, func(tx store.Tx) (err error) {
-		if connected, err = tx.Workers().Connected(w.ID); err == nil {
+		gone, err := tx.Workers().Disconnected(w.ID)
+		if connected = len(gone) == 0; err == nil {
 			err = tx.Workers().MarkDisconnected(w.ID, w.LeaseUntil)
 		}
 		if err != nil {
@@ -53,7 +54,7 @@ func markDisconnected(t *testing.T, s *postgres.Store, w store.Worker) (connecte
 
 // TestEndedProcess closes the store of a worker, as the end of its process does. Another process
 // that has seen the worker connected finds that, unless the worker sent another heartbeat; one that
-// has not, or was disconnected itself, leaves the worker alone (RC25).
+// has not, or was disconnected itself, leaves the worker alone (RC31).
 func TestEndedProcess(t *testing.T) {
 	t.Parallel()
 	url := database(t)
@@ -90,7 +91,7 @@ func TestEndedProcess(t *testing.T) {
 
 // TestOutageIsNotTheEnd ends the listening connection of a process that has seen a worker
 // connected, and then all connections of the worker. As both may be due to one outage, the worker
-// is left alone (RC25).
+// is left alone (RC31).
 func TestOutageIsNotTheEnd(t *testing.T) {
 	t.Parallel()
 	url := database(t)
@@ -122,7 +123,7 @@ func TestOutageIsNotTheEnd(t *testing.T) {
 }
 
 // TestBrokenListenerIsNotTheEnd ends the listening connection of a living process. The process
-// stays connected with its other connections (RC25).
+// stays connected with its other connections (RC31).
 func TestBrokenListenerIsNotTheEnd(t *testing.T) {
 	t.Parallel()
 	url := database(t)

@@ -35,9 +35,9 @@ type Dialect struct {
 	// Connect marks the connections of this process as those of a worker, until they end. nil:
 	// there are no other processes.
 	Connect func(ctx context.Context, db DB, id perdure.WorkerID) error
-	// Connected returns false if a worker's process had connections and has none now. nil where
-	// Connect is.
-	Connected func(ctx context.Context, db DB, id perdure.WorkerID) (bool, error)
+	// Disconnected returns those of the workers whose processes had connections and have none now.
+	// nil where Connect is.
+	Disconnected func(ctx context.Context, db DB, ids []perdure.WorkerID) ([]perdure.WorkerID, error)
 	// Explain gives an error of the driver its kind: Storage for a full disk and for a failed read
 	// or write, Unavailable for temporary errors. It wraps err, and returns other errors unchanged.
 	Explain func(err error) error

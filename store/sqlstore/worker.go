@@ -1,8 +1,8 @@
 package sqlstore
 
 import (
-	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -104,16 +104,30 @@ func (tx workerStore) scanHome(r row) (store.Home, error) {
 	return h, err
 }
 
-// Connected asks the database for the connections of the worker's process.
-func (tx workerStore) Connected(id perdure.WorkerID) (bool, error) {
-	if tx.failure != nil || tx.dialect.Connected == nil {
-		return true, tx.failure
+// Disconnected asks the database for the connections of the workers' processes.
+func (tx workerStore) Disconnected(only perdure.WorkerID) ([]store.Worker, error) {
+	if tx.failure != nil || tx.dialect.Disconnected == nil {
+		return nil, tx.failure
 	}
-	connected, err := tx.dialect.Connected(tx.ctx, tx.db, id)
+	var workers []store.Worker
+	var err error
+	if only == "" {
+		workers, err = tx.List()
+	} else {
+		workers, err = list(tx.Tx, scanWorker, selectWorker, only)
+	}
+	if err != nil || len(workers) == 0 {
+		return nil, wrap(err, "workers without a connection")
+	}
+	ids := make([]perdure.WorkerID, len(workers))
+	for i, w := range workers {
+		ids[i] = w.ID
+	}
+	gone, err := tx.dialect.Disconnected(tx.ctx, tx.db, ids)
 	if err != nil {
-		return true, fmt.Errorf("connections of worker %s: %w", id, tx.failed(err))
+		return nil, fmt.Errorf("workers without a connection: %w", tx.failed(err))
 	}
-	return connected, nil
+	return slices.DeleteFunc(workers, func(w store.Worker) bool { return !slices.Contains(gone, w.ID) }), nil
 }
 
 func (tx workerStore) Put(w store.Worker) error {
@@ -206,18 +220,11 @@ func (tx workerStore) MarkDead(id perdure.WorkerID) error {
 // MarkDead does.
 func (tx workerStore) MarkDisconnected(id perdure.WorkerID, until time.Time) error {
 	err := tx.lockWorker(id, false)
-	var w store.Worker
+	var gone []store.Worker
 	if err == nil {
-		w, err = one(tx.Tx, scanWorker, selectWorker, id)
+		gone, err = tx.Disconnected(id)
 	}
-	if errors.Is(err, perdure.NotFound) || err == nil && !w.LeaseUntil.Equal(until) {
-		return nil
-	}
-	connected := true
-	if err == nil {
-		connected, err = tx.Workers().Connected(id)
-	}
-	if err != nil || connected {
+	if err != nil || len(gone) == 0 || !gone[0].LeaseUntil.Equal(until) {
 		return wrap(err, "end worker %s", id)
 	}
 	return tx.Workers().Remove(id)

@@ -102,8 +102,8 @@ func connectedWorker(s *subject) {
 
 	for _, id := range []perdure.WorkerID{w.ID, unknown} {
 		s.read(func(r store.Reader) error {
-			connected, err := r.Workers().Connected(id)
-			s.same("connected", connected, true)
+			gone, err := r.Workers().Disconnected(id)
+			s.same("disconnected", len(gone), 0)
 			return err
 		})
 		s.write(func(tx store.Tx) error { return tx.Workers().MarkDisconnected(id, w.LeaseUntil) })
