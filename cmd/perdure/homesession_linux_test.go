@@ -16,7 +16,7 @@ import (
 )
 
 // bornAtOne begins a session at the first server, whose model has made a database there, and kills
-// that server.
+// that server once the second one is started.
 func (w shared) bornAtOne() perdure.SessionID {
 	w.one.t.Helper()
 	model := w.one.script(`
@@ -39,6 +39,7 @@ steps:
 	}
 	w.one.insist(say(s.ID, "make", "make"))
 	w.one.rest(s.ID)
+	w.two.start()
 	if got := w.two.session(s.ID); got.Home == nil || got.Home.Here || !got.Home.WaitsSince.IsZero() {
 		w.one.t.Fatalf("the home of a session with a database, as another server says: %+v", got.Home)
 	}

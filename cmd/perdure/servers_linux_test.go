@@ -15,8 +15,12 @@ import (
 	"github.com/perdure/perdure/internal/pgtest"
 )
 
-// longLease is a lease that does not expire during a test.
-const longLease = "--limits.lease=1h"
+// Flags of servers: a lease that does not expire during a test, and that either server reaches the
+// workspaces of the other one.
+const (
+	longLease   = "--limits.lease=1h"
+	sharedFiles = "--shared-files"
+)
 
 // answers starts a session at the first server, whose model answers slowly, and starts the second
 // server once the answer has begun.
@@ -43,7 +47,7 @@ func countOf[F perdure.Fact](events []perdure.Event) (n int) {
 // although the lease has not expired (RC31).
 func TestEndedServer(t *testing.T) {
 	t.Parallel()
-	w := newShared(t, "", longLease)
+	w := newShared(t, "", longLease, sharedFiles)
 	id := w.answers(100)
 	w.two.until("the second server has looked at the first one", func() bool {
 		looked, err := pgtest.Shared(t).HasRun(t.Context(), w.url, "SELECT DISTINCT (classid", w.role)
@@ -65,7 +69,7 @@ func TestEndedServer(t *testing.T) {
 // again and again. The server connects again, and no other one takes over its work (RC31).
 func TestDisconnectedServer(t *testing.T) {
 	t.Parallel()
-	w := newShared(t, "", longLease)
+	w := newShared(t, "", longLease, sharedFiles)
 	id := w.answers(100)
 
 	w.two.until("the end of the turn", func() bool {

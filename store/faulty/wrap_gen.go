@@ -161,8 +161,8 @@ func (x workerReaderWrapper) List() ([]store.Worker, error) {
 	return call1(x.handle, "Workers.List", func() ([]store.Worker, error) { return x.in.List() })
 }
 
-func (x workerReaderWrapper) Connected(id perdure.WorkerID) (bool, error) {
-	return call1(x.handle, "Workers.Connected", func() (bool, error) { return x.in.Connected(id) })
+func (x workerReaderWrapper) Disconnected(only perdure.WorkerID) ([]store.Worker, error) {
+	return call1(x.handle, "Workers.Disconnected", func() ([]store.Worker, error) { return x.in.Disconnected(only) })
 }
 
 func (x workerReaderWrapper) Home(id perdure.HomeID) (store.Home, error) {
