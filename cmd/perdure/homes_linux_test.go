@@ -19,7 +19,6 @@ import (
 // first one outlive it.
 type shared struct {
 	one, two *doorway
-	url      string // of the database, for the second one
 	role     string // as which the first one connects to the database
 }
 
@@ -31,7 +30,7 @@ func newShared(t *testing.T, homeWait string, flags ...string) shared {
 	url := pgtest.Database(t, nil)
 	const first = "postgres://postgres@/"
 	name, _, _ := strings.Cut(strings.TrimPrefix(url, first), "?")
-	w := shared{one: newDoorway(t, nil), two: newDoorway(t, nil), url: url, role: "role_" + name}
+	w := shared{one: newDoorway(t, nil), two: newDoorway(t, nil), role: "role_" + name}
 	if err := pgtest.Shared(t).Exec(t.Context(), "CREATE ROLE "+w.role+" SUPERUSER LOGIN"); err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,9 @@ const (
 	sharedFiles = "--shared-files"
 )
 
+// seenAfter is when a server has seen the other one connected: it looks twice a second.
+const seenAfter = 3 * time.Second
+
 // answers starts a session at the first server, whose model answers slowly, and starts the second
 // server once the answer has begun.
 func (w shared) answers(pieces int) perdure.SessionID {
@@ -48,14 +51,8 @@ func countOf[F perdure.Fact](events []perdure.Event) (n int) {
 func TestEndedServer(t *testing.T) {
 	t.Parallel()
 	w := newShared(t, "", longLease, sharedFiles)
-	id := w.answers(100)
-	w.two.until("the second server has looked at the first one", func() bool {
-		looked, err := pgtest.Shared(t).HasRun(t.Context(), w.url, "SELECT DISTINCT (classid", w.role)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return looked
-	})
+	id := w.answers(120)
+	w.two.pause(seenAfter, seenAfter)
 
 	w.one.kill()
 

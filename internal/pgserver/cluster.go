@@ -254,14 +254,6 @@ func (c *Cluster) KillBackendsOf(ctx context.Context, role string) error {
 	return c.Exec(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '"+role+"'")
 }
 
-// HasRun reports whether a statement that begins with a text is the last one of a connection to the
-// database of a URL, if another role than this one opened the connection.
-func (c *Cluster) HasRun(ctx context.Context, url, statement, otherRole string) (bool, error) {
-	out, err := ask(ctx, url, fmt.Sprintf(`SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE datname = current_database()
-		AND usename <> '%s' AND starts_with(query, '%s'))`, otherRole, statement))
-	return out == "t", err
-}
-
 // Exec runs statements as the superuser.
 func (c *Cluster) Exec(ctx context.Context, statements string) error {
 	_, err := ask(ctx, c.URL("postgres"), statements)
