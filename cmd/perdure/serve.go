@@ -52,7 +52,7 @@ func serve(ctx context.Context, s cli.ServeOptions) (err error) {
 	times := timesOf(s.StopTime, true)
 	defer func() { err = errors.Join(err, told.close(times.flush)) }()
 	eng, err := newEngine(ctx, cli.OpenOptions{
-		Access: cli.Writing, Dir: s.Dir, Database: s.Database, AllowShell: s.AllowShell, Sandbox: s.Sandbox, Ask: s.Ask,
+		Access: cli.Writing, Dir: s.Dir, Database: s.Database, SharedFiles: s.SharedFiles, AllowShell: s.AllowShell, Sandbox: s.Sandbox, Ask: s.Ask,
 		Deny: s.Deny, MCP: s.MCP, AskUntrusted: s.AskUntrusted, Secrets: s.Secrets, Retention: s.Retention, AskModels: true, Serve: true,
 		Disclosure: s.Disclosure, ModelOptions: s.ModelOptions, Model: s.Model, Utility: s.Utility, Limits: s.Limits,
 		StopTime: s.StopTime, Log: s.Log, Known: s.SampleStores,

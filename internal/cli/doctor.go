@@ -160,5 +160,6 @@ func (d console) StopTime() time.Duration { return d.flags.StopTimeout }
 
 // Settings returns the values of --model-option and of the limits.
 func (d console) Settings() mcp.EngineSettings {
-	return mcp.EngineSettings{ModelOptions: d.flags.ModelOption, Limits: d.flags.Limits, TypedLimit: typedLimit(d.typed)}
+	return mcp.EngineSettings{ModelOptions: d.flags.ModelOption, Limits: d.flags.Limits, TypedLimit: typedLimit(d.typed),
+		SharedFiles: d.flags.SharedFiles}
 }

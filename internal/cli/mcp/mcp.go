@@ -42,6 +42,7 @@ type EngineSettings struct {
 	ModelOptions []string // how models are asked
 	Limits       settings.Limits
 	TypedLimit   string // a limit that was typed for this command; empty: none was
+	SharedFiles  bool   // with a database: every process reaches the files of all sessions
 }
 
 // ProxyOptions configures a durable proxy of an MCP server.
