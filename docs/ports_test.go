@@ -22,7 +22,7 @@ func TestPortsArePinned(t *testing.T) {
 	missing := map[string]bool{}
 	for _, found := range pinned.FindAllStringSubmatch(string(page), -1) {
 		missing[found[1]] = true
-		script := filepath.Join("cmd/perdure/testdata", found[2]+".txtar")
+		script := filepath.Join("internal/app/testdata", found[2]+".txtar")
 		if found[2] != "" && (found[1] != "TestScripts" || !exists(script)) {
 			t.Errorf("ports.md names %s, which is no script", found[0])
 		}

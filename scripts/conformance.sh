@@ -61,5 +61,5 @@ inspect "$work/perdure" mcp serve --data "$work/data" --tool echo --method tools
 echo "conformance: mcp-go as a client"
 PERDURE_MCP_URL="$url" go test -C $home/mcpgo -count=1 . || failed=1
 echo "conformance: the proxy before two MCP servers of others"
-PERDURE_NODE="$PWD/$node" PERDURE_MCP_SERVERS="$PWD/$home/node_modules/@modelcontextprotocol" go test -tags conformance ./cmd/perdure -run 'TestMCPProxyOthers' -count=1 || failed=1
+PERDURE_NODE="$PWD/$node" PERDURE_MCP_SERVERS="$PWD/$home/node_modules/@modelcontextprotocol" go test -tags conformance ./internal/app -run 'TestMCPProxyOthers' -count=1 || failed=1
 exit $failed

@@ -33,7 +33,7 @@ go build -o "$PERDURE_CONTACT_BINARY" ./cmd/perdure
 try "programs of other authors" go test -tags contact -count=1 -parallel=2 -timeout=40m ./internal/contact
 try "fixtures of models, MCP servers and commands" go test -count=1 ./tool ./tool/core ./tool/mcptool ./tool/shell ./model/... ./internal/tool... \
 	./internal/model... ./internal/supervise ./internal/sandbox
-try "fixtures of the whole program" go test -count=1 -run '^Test(MCP|MissingServer|UnusedServers|DoctorNames|ServeDoesNotWait|StartupTimeout|StrictVendors|ModelOptions)' ./cmd/perdure
+try "fixtures of the whole program" go test -count=1 -run '^Test(MCP|MissingServer|UnusedServers|DoctorNames|ServeDoesNotWait|StartupTimeout|StrictVendors|ModelOptions)' ./internal/app
 if [[ -s $PERDURE_CONTACT_TABLE ]]; then
 	step "what each program needed:"
 	cat "$PERDURE_CONTACT_TABLE"

@@ -39,9 +39,9 @@ run '^(TestS1|TestS2|TestDial)' ./internal/egress
 run '^TestS3' ./internal/injection
 printf 'security: the web UI\n'
 run '^(TestS15|TestLink|TestTokens|TestCookies|TestOtherOrigins|TestPages)' ./internal/ui
-run '^(TestS15Cookies|TestBehindNginx)' ./cmd/perdure
+run '^(TestS15Cookies|TestBehindNginx)' ./internal/app
 printf 'security: the sandbox\n'
 run '^(TestS11|TestS12)' ./internal/supervise
 printf 'security: duplicates: %s requests\n' "$R15_REQUESTS"
-run '^TestR15Duplicates' ./cmd/perdure
+run '^TestR15Duplicates' ./internal/app
 printf 'security: done\n'

@@ -30,7 +30,7 @@ else
 	raced=(./dispatch ./internal/effect/... ./store/memory ./internal/api ./internal/supervise)
 	mapfile -t others < <(go list ./... | grep -vxF -f <(go list "${raced[@]}"))
 	# The slowest packages come first, so that the others fill the time in which their tests wait.
-	part "go vet and go test" env CGO_ENABLED=0 go test -vet=all "${flags[@]}" ./cmd/perdure ./engine/local ./store/postgres ./engine/remote "${others[@]}"
+	part "go vet and go test" env CGO_ENABLED=0 go test -vet=all "${flags[@]}" ./internal/app ./engine/local ./store/postgres ./engine/remote "${others[@]}"
 	export CGO_ENABLED=1 GORACE=atexit_sleep_ms=0
 	part "go vet and go test with the race detector" go test -race -vet=all "${flags[@]}" "${raced[@]}"
 	part "the engine over memory with the race detector" go test -race -vet=off "${flags[@]}" -run '^(TestEngine|TestStorm|TestLane.*)$' ./engine/local

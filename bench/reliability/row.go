@@ -65,16 +65,16 @@ func rows(o options, binary string) []row {
 		},
 		{
 			"R5", "power cuts: the file operations of a run, with writes lost and torn", "crash states", count("R5", 300, 10000),
-			env("PERDURE_POWER_CUTS", count("R5", 300, 10000)), test("./cmd/perdure", "TestR05.*"),
+			env("PERDURE_POWER_CUTS", count("R5", 300, 10000)), test("./internal/app", "TestR05.*"),
 		},
 		{
-			"R6", "fsync and write fail at the nth call of the real binary", "failures put in", 0, env("PERDURE_DISK_FAULTS", count("R6", 12, 50)), test("./cmd/perdure", "TestR06.*"),
+			"R6", "fsync and write fail at the nth call of the real binary", "failures put in", 0, env("PERDURE_DISK_FAULTS", count("R6", 12, 50)), test("./internal/app", "TestR06.*"),
 		},
 		{
-			"R7", "the disk is full at random moments", "cycles", count("R7", 10, 200), env("PERDURE_FULL_DISKS", count("R7", 10, 200)), test("./cmd/perdure", "TestR07.*"),
+			"R7", "the disk is full at random moments", "cycles", count("R7", 10, 200), env("PERDURE_FULL_DISKS", count("R7", 10, 200)), test("./internal/app", "TestR07.*"),
 		},
 		{
-			"R27", "backups beside a server under load, each restored and verified", "backups", count("R27", 3, 20), env("PERDURE_BACKUPS", count("R27", 3, 20)), test("./cmd/perdure", "TestR27.*"),
+			"R27", "backups beside a server under load, each restored and verified", "backups", count("R27", 3, 20), env("PERDURE_BACKUPS", count("R27", 3, 20)), test("./internal/app", "TestR27.*"),
 		},
 		{
 			"R12", "a worker is stopped beyond its lease, another takes over, the first goes on", "rounds", count("R12", 300, 10000), env("LEASES", count("R12", 300, 10000)), test("./engine/local", "TestR12.*Soak"),
@@ -103,11 +103,11 @@ func mcpRows(count func(id string, quick, full int) int) []row {
 	return []row{
 		{
 			"mcp-proxy", "a proxy is killed in the middle of its calls: of a server of quick calls, and of one that sleeps all the while", "kills of each", count("mcp-proxy", 10, 100),
-			env("PERDURE_MCP_KILLS", count("mcp-proxy", 10, 100), "PERDURE_MCP_SLEEP", count("sleep", 5, 600)), test("./cmd/perdure", "TestMCPProxyKills"),
+			env("PERDURE_MCP_KILLS", count("mcp-proxy", 10, 100), "PERDURE_MCP_SLEEP", count("sleep", 5, 600)), test("./internal/app", "TestMCPProxyKills"),
 		},
 		{
 			"mcp-polls", "a server is killed while clients of MCP call it and poll their tasks", "kills", count("mcp-polls", 20, 1000),
-			env("PERDURE_MCP_POLL_KILLS", count("mcp-polls", 20, 1000)), test("./cmd/perdure", "TestMCPProxyPolls"),
+			env("PERDURE_MCP_POLL_KILLS", count("mcp-polls", 20, 1000)), test("./internal/app", "TestMCPProxyPolls"),
 		},
 		{
 			"R15-mcp", "one call of MCP, issued again and again, at once, broken off, and over restarts", "calls", count("R15-mcp", 300, 10000),

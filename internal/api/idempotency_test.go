@@ -241,7 +241,7 @@ func TestR15(t *testing.T) {
 	doc, _ := r.document()
 	doc.each(func(method, _ string, op operation) {
 		// Whose responses are not stored: TestWebhookSecretOnce, TestR15Rotate.
-		// finish-connection asks another service: TestConnectionOverHTTP in cmd/perdure.
+		// finish-connection asks another service: TestConnectionOverHTTP in internal/app.
 		if _, ok := posts[op.ID]; method != "get" && !ok && op.ID != "finish-connection" && op.ID != "authorize-connection" && op.ID != "create-token" && op.ID != "create-webhook" && op.ID != "rotate-webhook" {
 			t.Errorf("%s is not sent twice", op.ID)
 		}

@@ -158,7 +158,7 @@ func TestS13Matrix(t *testing.T) {
 		}
 		if op.ID == "follow-topics" || op.ID == "finish-connection" {
 			// One has no end: TestTopics reads it. The other asks another service:
-			// TestConnectionOverHTTP in cmd/perdure.
+			// TestConnectionOverHTTP in internal/app.
 			return
 		}
 		secret := only[access.Scope(op.Security[0]["bearer"][0])]

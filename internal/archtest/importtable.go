@@ -182,6 +182,7 @@ func outerPackages() []importRow {
 		{"internal/soak", ""},                    // for tests
 		{"internal/archtest", ""},
 
+		{"internal/app", anything}, // wires adapters for the programs
 		{"cmd/*", anything},
 		{"examples/*", anything},
 		{"bench", anything},

@@ -25,7 +25,7 @@ func libraries() []library {
 		// scripts, -o yaml and configuration files are YAML
 		{"go.yaml.in/yaml/v3", "v3.0.5", "model/scripted internal/cli/output internal/cli/settings tests"},
 		{"github.com/modelcontextprotocol/go-sdk", "v1.8.0",
-			"internal/mcpserver internal/mcpserver/conformance/server tool/mcptool cmd/perdure bench/mcpproxy"},
+			"internal/mcpserver internal/mcpserver/conformance/server tool/mcptool internal/app bench/mcpproxy"},
 		{"github.com/google/jsonschema-go", "v0.4.3", "tool dispatch"},
 		{"github.com/santhosh-tekuri/jsonschema/v6", "v6.0.3", "tool dispatch tests"},
 		{"github.com/JohannesKaufmann/html-to-markdown/v2", "v2.5.2", "tool/web"},
@@ -51,17 +51,17 @@ func libraries() []library {
 			"internal/cli internal/cli/complete internal/cli/man internal/cli/settings"},
 		{"github.com/itchyny/gojq", "v0.12.20", "internal/cli/output"}, // --jq
 		{"golang.org/x/text", "v0.43.0", "internal/cli"},
-		{"github.com/lmittmann/tint", "v1.2.1", "cmd/perdure"},
+		{"github.com/lmittmann/tint", "v1.2.1", "internal/app"},
 
 		// telemetry: the API in all packages, exporters in main
-		{"go.opentelemetry.io/otel", "v1.47.0", "engine/* internal/* cmd/perdure"},
-		{"go.opentelemetry.io/otel/metric", "v1.47.0", "engine/* internal/* cmd/perdure"},
-		{"go.opentelemetry.io/otel/trace", "v1.47.0", "engine/* internal/* cmd/perdure"},
-		{"go.opentelemetry.io/otel/sdk", "v1.47.0", "cmd/perdure tests"},
-		{"go.opentelemetry.io/otel/sdk/metric", "v1.47.0", "cmd/perdure tests"},
-		{"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp", "v1.47.0", "cmd/perdure"},
-		{"go.opentelemetry.io/otel/exporters/prometheus", "v0.69.0", "cmd/perdure"},
-		{"github.com/prometheus/client_golang", "v1.24.1", "cmd/perdure"},
+		{"go.opentelemetry.io/otel", "v1.47.0", "engine/* internal/* internal/app"},
+		{"go.opentelemetry.io/otel/metric", "v1.47.0", "engine/* internal/* internal/app"},
+		{"go.opentelemetry.io/otel/trace", "v1.47.0", "engine/* internal/* internal/app"},
+		{"go.opentelemetry.io/otel/sdk", "v1.47.0", "internal/app tests"},
+		{"go.opentelemetry.io/otel/sdk/metric", "v1.47.0", "internal/app tests"},
+		{"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp", "v1.47.0", "internal/app"},
+		{"go.opentelemetry.io/otel/exporters/prometheus", "v0.69.0", "internal/app"},
+		{"github.com/prometheus/client_golang", "v1.24.1", "internal/app"},
 
 		// in the go.mod of a nested module only: a version that go.mod never has
 		{"go.temporal.io/api", "none", "engine/temporal"},

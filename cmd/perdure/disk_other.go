@@ -1,8 +1,0 @@
-//go:build !(darwin || linux)
-
-package main
-
-import "errors"
-
-// freeBytes is not supported on this system.
-func freeBytes(string) (uint64, error) { return 0, errors.ErrUnsupported }

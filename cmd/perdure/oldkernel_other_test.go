@@ -1,8 +1,0 @@
-//go:build !linux
-
-package main
-
-import "os"
-
-// oldKernel exists only on Linux.
-func oldKernel() { os.Exit(125) }

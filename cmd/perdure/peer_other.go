@@ -1,8 +1,0 @@
-//go:build !(linux || darwin)
-
-package main
-
-import "errors"
-
-// peerPID is not supported on this system.
-func peerPID(int) (int, error) { return 0, errors.ErrUnsupported }

@@ -1,6 +1,0 @@
-//go:build !linux
-
-package main
-
-// discardInput does nothing on this system: input stays.
-func discardInput() {}
