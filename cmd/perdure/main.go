@@ -6,4 +6,4 @@ package main
 
 import "github.com/perdure/perdure/internal/app"
 
-func main() { app.Main() }
+func main() { app.Main(app.Program{}) }

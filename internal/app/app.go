@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"syscall"
 	_ "time/tzdata" // schedules have zones, also where the machine has no data of them
 
@@ -32,19 +33,19 @@ import (
 )
 
 // Main runs the program and exits the process.
-func Main() {
+func Main(p Program) {
 	shell.Supervise()
-	os.Exit(run())
+	os.Exit(p.run())
 }
 
 // run runs the command that the arguments name, and returns its exit code.
-func run() int {
+func (p Program) run() int {
 	signals := make(chan os.Signal, 2) // capacity 2: a Ctrl-C and the next one, before anything listens
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
-	known := secretsOf(os.Getenv)
+	known := secretsOf(os.Getenv, p.SecretVariables...)
 	terminal := cli.Terminal{Stdin: isTerminal(os.Stdin), Stdout: isTerminal(os.Stdout), Stderr: isTerminal(os.Stderr)}
-	w := dependencies(terminal, known)
+	w := p.dependencies(terminal, known)
 	w.Args, w.Stdin, w.Stdout, w.Stderr, w.Signals, w.Env = os.Args[1:], os.Stdin, os.Stdout, os.Stderr, signals,
 		os.Getenv
 	return cli.Main(context.Background(), w)
@@ -52,25 +53,25 @@ func run() int {
 
 // dependencies returns the World without the parts that differ per process: arguments, streams,
 // signals and environment.
-func dependencies(terminal cli.Terminal, known *redact.Set) cli.Dependencies {
+func (p Program) dependencies(terminal cli.Terminal, known *redact.Set) cli.Dependencies {
 	return cli.Dependencies{
-		Terminal: terminal, DataDir: dataDir(), Version: version(),
+		Program: p.CommandLine, Terminal: terminal, DataDir: dataDir(), Version: p.version(),
 		Log: func(style cli.LogStyle) *slog.Logger {
 			return newLog(os.Stderr, style, terminal.Stderr, known)
 		},
 		Open: func(ctx context.Context, o cli.OpenOptions) (cli.Engine, error) {
 			o.Known = known
-			return open(ctx, o)
+			return p.open(ctx, o)
 		},
 		Serve: func(ctx context.Context, s cli.ServeOptions) error {
 			s.SampleStores = known
-			return serve(ctx, s)
+			return p.serve(ctx, s)
 		},
 		TestModel: func(ctx context.Context, name string, options []string) (engine.ProviderTest, error) {
 			return testModel(ctx, name, options, known)
 		},
 		SameDatabase: sameDatabase,
-		Diagnose:     diagnose, Supervised: supervised{}, Servers: servers{},
+		Diagnose:     p.diagnose, Supervised: supervised{}, Servers: servers{},
 		Admin:     admin.Operations{Garbage: collectGarbage, RotateKey: rotateKey, Schema: schemaOf, Migrate: migrate},
 		Egress:    cli.EgressRules{Rules: readRules, SetRules: writeRules, Test: testEgress},
 		Demo:      demo.Options{Program: self(), Open: openDemo, OpenRuntime: openDemoRuntime, FreeAddr: freeAddr},
@@ -78,8 +79,10 @@ func dependencies(terminal cli.Terminal, known *redact.Set) cli.Dependencies {
 		Connect:   connect, OpenBrowser: openBrowser, RawKeys: terminalKeys, Edit: edit, DiscardInput: discardInput,
 		MCP: mcp.Operations{
 			Program: self(),
-			Serve:   func(ctx context.Context, s mcp.ServeOptions) error { return serveMCP(ctx, s, mcpLog(terminal, known)) },
-			Proxy:   func(ctx context.Context, p mcp.ProxyOptions) error { return proxyMCP(ctx, p, mcpLog(terminal, known)) },
+			Serve: func(ctx context.Context, s mcp.ServeOptions) error {
+				return p.serveMCP(ctx, s, mcpLog(terminal, known))
+			},
+			Proxy: func(ctx context.Context, o mcp.ProxyOptions) error { return proxyMCP(ctx, o, mcpLog(terminal, known)) },
 			Test: func(ctx context.Context, t mcp.TestOptions) (mcp.TestResult, error) {
 				return testMCP(ctx, t, mcpLog(terminal, known))
 			},
@@ -95,10 +98,14 @@ func mcpLog(terminal cli.Terminal, known *redact.Set) *slog.Logger {
 	return newLog(os.Stderr, cli.LogStyle{}, terminal.Stderr, known)
 }
 
-// secretsOf returns the secrets in the environment, which no log may show (RD5).
-func secretsOf(getenv func(string) string) *redact.Set {
-	return redact.NewSet(getenv(openaiKey), getenv(anthropicKey), getenv("PERDURE_TOKEN"),
-		passwordIn(getenv("PERDURE_DATABASE")))
+// secretsOf returns the secrets in the environment, which no log may show (RD5). more are variables
+// that have one.
+func secretsOf(getenv func(string) string, more ...string) *redact.Set {
+	known := []string{getenv(openaiKey), getenv(anthropicKey), getenv("PERDURE_TOKEN"), passwordIn(getenv("PERDURE_DATABASE"))}
+	for _, name := range more {
+		known = append(known, getenv(name))
+	}
+	return redact.NewSet(known...)
 }
 
 // passwordIn returns the password in the URL of a database; empty: there is none.
@@ -175,6 +182,18 @@ func version() cli.Version {
 	return v
 }
 
+// version returns the version of a program, with those of its modules.
+func (p Program) version() cli.Version {
+	v := version()
+	build, ok := debug.ReadBuildInfo()
+	for i := 0; ok && i < len(build.Deps); i++ {
+		if m := build.Deps[i]; slices.Contains(p.Modules, m.Path) {
+			v.Modules = append(v.Modules, m.Path+" "+m.Version)
+		}
+	}
+	return v
+}
+
 // self returns the path of this program, to start it again.
 func self() string {
 	name, err := os.Executable()
@@ -186,7 +205,7 @@ func self() string {
 
 // openDemo opens the data of a demo read-only.
 func openDemo(ctx context.Context, dir string) (engine.Engine, io.Closer, error) {
-	eng, err := open(ctx, cli.OpenOptions{Access: cli.Reading, Dir: dir})
+	eng, err := Program{}.open(ctx, cli.OpenOptions{Access: cli.Reading, Dir: dir})
 	return eng, eng, err
 }
 

@@ -31,7 +31,7 @@ const waitTime = 30 * time.Second
 func TestMain(m *testing.M) {
 	shell.Supervise() // the program under test is this one, so it also runs the supervisors
 	if len(os.Args) > 2 && os.Args[1] == "mcp" && os.Args[2] == "keep" {
-		Main() // likewise, it keeps MCP servers
+		Main(Program{}) // likewise, it keeps MCP servers
 		return
 	}
 	if strings.HasSuffix(filepath.Base(os.Args[0]), ".test") && !keepsSandbox() {
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 		// things
 		os.Setenv("PERDURE_SANDBOX", "none")
 	}
-	testscript.Main(m, map[string]func(){"perdure": Main, "oldkernel": oldKernel, "mcpfixture": mcpFixture})
+	testscript.Main(m, map[string]func(){"perdure": func() { Main(Program{}) }, "oldkernel": oldKernel, "mcpfixture": mcpFixture})
 }
 
 // keepsSandbox reports whether this machine can confine commands to their workspace (S11).

@@ -96,7 +96,7 @@ func (d *desk) runArgs(at cli.Terminal, args []string, stream bool) ran {
 	if stream {
 		out.end = stop
 	}
-	w := dependencies(at, redact.NewSet())
+	w := Program{}.dependencies(at, redact.NewSet())
 	w.Args, w.DataDir = args, d.data
 	w.Stdin, w.Stdout, w.Stderr = untyped{d.t, line}, out, talk
 	if d.stdin != nil {

@@ -27,8 +27,12 @@ const (
 )
 
 // diagnose runs all checks. It changes nothing, except for a temporary file.
-func diagnose(ctx context.Context, dir string) []cli.Check {
-	return diagnoseMachine(ctx, dir, checkMCP(ctx, dir))
+func (p Program) diagnose(ctx context.Context, dir string) []cli.Check {
+	checks := diagnoseMachine(ctx, dir, checkMCP(ctx, dir))
+	if p.Diagnose != nil {
+		checks = append(checks, p.Diagnose(ctx, dir)...)
+	}
+	return checks
 }
 
 // diagnoseMachine runs all checks but those of MCP servers, which start the servers. others are
@@ -118,7 +122,7 @@ func closing(err error) string {
 // checkDatabase opens the database read-only.
 func checkDatabase(ctx context.Context, dir string) cli.Check {
 	check := cli.Check{Name: "database", Health: cli.HealthOK}
-	eng, err := open(ctx, cli.OpenOptions{Access: cli.Reading, Dir: dir})
+	eng, err := Program{}.open(ctx, cli.OpenOptions{Access: cli.Reading, Dir: dir})
 	switch {
 	case errors.Is(err, perdure.NotFound):
 		check.Detail = "does not exist yet; it is created when needed"
@@ -259,7 +263,7 @@ func checkClock(ctx context.Context, dir string) cli.Check {
 // read.
 func newestMoment(ctx context.Context, dir string) time.Time {
 	var newest time.Time
-	eng, err := open(ctx, cli.OpenOptions{Access: cli.Reading, Dir: dir})
+	eng, err := Program{}.open(ctx, cli.OpenOptions{Access: cli.Reading, Dir: dir})
 	if err != nil {
 		return newest
 	}

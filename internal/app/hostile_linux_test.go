@@ -219,7 +219,7 @@ func (d *desk) forms(url string, typed func(string) string) {
 // shown is what a command writes to a terminal, or to pipes.
 func (d *desk) shown(terminal cli.Terminal, line string) string {
 	var all bytes.Buffer
-	w := dependencies(terminal, redact.NewSet())
+	w := Program{}.dependencies(terminal, redact.NewSet())
 	w.Args, w.DataDir = append([]string{"--no-input"}, strings.Fields(line)...), d.data
 	w.Stdin, w.Stdout, w.Stderr = untyped{d.t, line}, &all, &all
 	w.Env = func(name string) string { return map[string]string{"HOME": d.dir, "XDG_CONFIG_HOME": d.dir}[name] }

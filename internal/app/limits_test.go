@@ -30,7 +30,7 @@ var errOpened = errors.New("opened")
 func optionsOf(t *testing.T, env map[string]string, flags ...string) (o cli.OpenOptions) {
 	t.Helper()
 	var stderr strings.Builder
-	w := dependencies(cli.Terminal{}, redact.NewSet())
+	w := Program{}.dependencies(cli.Terminal{}, redact.NewSet())
 	w.Args = append(flags, "run", "--data", t.TempDir(), "--model", "scripted:none", "hello")
 	w.Stdin, w.Stdout, w.Stderr = strings.NewReader(""), io.Discard, &stderr
 	w.Env = func(name string) string { return env[name] }

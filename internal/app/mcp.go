@@ -157,8 +157,8 @@ func verifiedToken(ctx context.Context, _ string) (mcpserver.Principal, error) {
 
 // serveMCP serves tools to one client on stdio. The server of the data directory does the work if
 // there is one, otherwise this process.
-func serveMCP(ctx context.Context, s mcp.ServeOptions, log *slog.Logger) (err error) {
-	eng, err := open(ctx, cli.OpenOptions{Access: cli.Writing, Dir: s.Dir, Database: s.Database, SharedFiles: s.SharedFiles, Server: s.Server,
+func (p Program) serveMCP(ctx context.Context, s mcp.ServeOptions, log *slog.Logger) (err error) {
+	eng, err := p.open(ctx, cli.OpenOptions{Access: cli.Writing, Dir: s.Dir, Database: s.Database, SharedFiles: s.SharedFiles, Server: s.Server,
 		AskModels: true, ModelOptions: s.ModelOptions, Utility: s.Utility, Limits: s.Limits, TypedLimit: s.TypedLimit,
 		Retention: cli.Retention(max(s.Limits.Tasks.Retention, 0)), StopTime: s.StopTime, Log: log,
 		Secrets: cli.SecretRules{Use: s.UseSecret, Allow: s.AllowSecret, Ask: s.AskSecret}})

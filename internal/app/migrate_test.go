@@ -79,7 +79,7 @@ func runHere(t *testing.T, args ...string) (out, talk string, code int) {
 	t.Helper()
 	var data, said bytes.Buffer
 	code = cli.Main(t.Context(), cli.Dependencies{
-		Args: args, Stdin: strings.NewReader(""), Stdout: &data, Stderr: &said, Open: open,
+		Args: args, Stdin: strings.NewReader(""), Stdout: &data, Stderr: &said, Open: Program{}.open,
 		Log:   func(cli.LogStyle) *slog.Logger { return slog.New(slog.DiscardHandler) },
 		Admin: admin.Operations{Schema: schemaOf, Migrate: migrate},
 	})

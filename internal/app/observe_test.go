@@ -81,7 +81,7 @@ func startServing(t *testing.T, s cli.ServeOptions) *serving {
 	s.Ready = func(served cli.ServerInfo) { ready <- served }
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- serve(ctx, s) }()
+	go func() { ended <- Program{}.serve(ctx, s) }()
 	up.end = sync.OnceFunc(func() {
 		stop()
 		if err := <-ended; err != nil && ctx.Err() == nil {

@@ -26,7 +26,9 @@ import (
 
 // localEngine is an engine with everything that was opened for it.
 type localEngine struct {
-	*local.Engine // the first one
+	engine.Engine                             // the first one
+	work          func(context.Context) error // of the first one
+	scheduler     Scheduler
 	cfg           local.Config
 	serves        bool
 	access        cli.AccessMode
@@ -44,7 +46,7 @@ type localEngine struct {
 var _ cli.Engine = (*localEngine)(nil)
 
 // open opens the engine that a command needs.
-func open(ctx context.Context, o cli.OpenOptions) (cli.Engine, error) {
+func (p Program) open(ctx context.Context, o cli.OpenOptions) (cli.Engine, error) {
 	if far, err := dial(ctx, o); far != nil || err != nil {
 		if err == nil && o.TypedLimit != "" && o.Access == cli.Writing {
 			err = fmt.Errorf("%w: another process does the work and applies its own limits: give %s to that process, or wait until it has ended", perdure.Conflict, o.TypedLimit)
@@ -59,7 +61,7 @@ func open(ctx context.Context, o cli.OpenOptions) (cli.Engine, error) {
 	if o.Access == cli.ServerOrRead {
 		return asEngine(newReader(ctx, o))
 	}
-	return asEngine(openHere(ctx, o))
+	return asEngine(p.openHere(ctx, o))
 }
 
 // asEngine turns a nil pointer with an error into a nil interface.
@@ -71,12 +73,16 @@ func asEngine[E cli.Engine](eng E, err error) (cli.Engine, error) {
 }
 
 // openHere opens an engine in this process.
-func openHere(ctx context.Context, o cli.OpenOptions) (*localEngine, error) {
+func (p Program) openHere(ctx context.Context, o cli.OpenOptions) (*localEngine, error) {
+	scheduler, err := p.scheduler(o.Access)
+	if err != nil {
+		return nil, err
+	}
 	st, err := openStore(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	eng, err := newEngine(ctx, o, st, observed{})
+	eng, err := scheduler.newEngine(ctx, o, st, observed{})
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
@@ -101,11 +107,11 @@ func openStore(ctx context.Context, o cli.OpenOptions) (store.Store, error) {
 		Reserve: reserveBytes})
 }
 
-func newEngine(ctx context.Context, o cli.OpenOptions, st store.Store, told observed) (_ *localEngine, failed error) {
+func (s Scheduler) newEngine(ctx context.Context, o cli.OpenOptions, st store.Store, told observed) (_ *localEngine, failed error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	e := &localEngine{store: st, models: newModels(o), serves: o.Serve, access: o.Access}
+	e := &localEngine{scheduler: s, store: st, models: newModels(o), serves: o.Serve, access: o.Access}
 	e.workspaces = newWorkspaces(st, o.Log)
 	defer func() {
 		if failed != nil {
@@ -154,7 +160,7 @@ func newEngine(ctx context.Context, o cli.OpenOptions, st store.Store, told obse
 		Telemetry: told.engine, Catalogue: local.Catalogue{Providers: e.configured(general, oauthProviders(o.Dir, o.Known))}, Utility: utility,
 		Webhooks: local.Webhooks{Egress: out, Show: shown(o.Disclosure)},
 	}
-	if e.Engine, err = e.openLimited(ctx, o.Limits); err != nil {
+	if e.Engine, e.work, err = e.openLimited(ctx, o.Limits); err != nil {
 		return nil, err
 	}
 	if err := e.openDoor(ctx, o, told, times); err != nil {
@@ -186,11 +192,11 @@ func (e *localEngine) openDoor(ctx context.Context, o cli.OpenOptions, told obse
 }
 
 // openLimited opens the engine with the limits that a user set.
-func (e *localEngine) openLimited(ctx context.Context, limits cli.Limits) (*local.Engine, error) {
+func (e *localEngine) openLimited(ctx context.Context, limits cli.Limits) (engine.Engine, func(context.Context) error, error) {
 	if err := withLimits(&e.cfg, limits); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return local.Open(ctx, e.cfg)
+	return e.scheduler.Open(ctx, e.cfg)
 }
 
 // comesLater reports whether a tool belongs to an MCP server that is not available.
@@ -201,14 +207,14 @@ func (e *localEngine) comesLater(name string) bool {
 
 // Run does the work and serves the API on the socket of the data directory until ctx ends.
 func (e *localEngine) Run(ctx context.Context) error {
-	run := e.Engine.Run
+	run := e.work
 	if e.serves { // otherwise a command uses this engine, and cannot switch to another one
 		run = e.door.renewWorker(run, func(ctx context.Context) (engine.Engine, func(context.Context) error, error) {
-			eng, err := local.Open(ctx, e.cfg)
+			eng, run, err := e.scheduler.Open(ctx, e.cfg)
 			if err == nil {
 				e.agentTools.use(eng)
 			}
-			return eng, eng.Run, err
+			return eng, run, err
 		})
 	}
 	return e.door.serveWorkers(ctx, run)

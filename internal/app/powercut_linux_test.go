@@ -326,7 +326,7 @@ func integrity(ctx context.Context, path string) (text string, err error) {
 func finish(ctx context.Context, dir string) (broken []string) {
 	ctx, cancel := context.WithTimeout(ctx, waitTime)
 	defer cancel()
-	eng, err := openHere(ctx, cli.OpenOptions{Access: cli.Writing, Dir: dir, AllowShell: true, AskModels: true, Serve: true})
+	eng, err := Program{}.openHere(ctx, cli.OpenOptions{Access: cli.Writing, Dir: dir, AllowShell: true, AskModels: true, Serve: true})
 	if err != nil {
 		return []string{"it does not start: " + err.Error()}
 	}

@@ -71,7 +71,7 @@ func (supervised) Processes(ctx context.Context, o cli.OpenOptions) ([]cli.Proce
 // owns them. Without a database there are no owners.
 func runOwners(ctx context.Context, o cli.OpenOptions) (map[string]string, error) {
 	owners := map[string]string{}
-	eng, err := open(ctx, o)
+	eng, err := Program{}.open(ctx, o)
 	if errors.Is(err, perdure.NotFound) {
 		return owners, nil
 	}

@@ -171,7 +171,7 @@ func (r *reader) openStore(ctx context.Context) (*localEngine, error) {
 	if r.store != nil {
 		return r.store, nil
 	}
-	st, err := openHere(ctx, r.fallbackOptions)
+	st, err := Program{}.openHere(ctx, r.fallbackOptions)
 	if err != nil {
 		return nil, errors.Join(r.lastError, err)
 	}

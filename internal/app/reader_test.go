@@ -34,7 +34,7 @@ func shortDir(t *testing.T) string {
 // hold holds a data directory and serves its socket, until the returned function is called.
 func hold(t *testing.T, dir string) (eng *localEngine, end func()) {
 	t.Helper()
-	eng, err := openHere(t.Context(), cli.OpenOptions{Access: cli.Writing, Dir: dir})
+	eng, err := Program{}.openHere(t.Context(), cli.OpenOptions{Access: cli.Writing, Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,11 +28,15 @@ const (
 
 // serve holds a data directory and serves the API on an address and on the directory's socket,
 // until ctx ends.
-func serve(ctx context.Context, s cli.ServeOptions) (err error) {
+func (p Program) serve(ctx context.Context, s cli.ServeOptions) (err error) {
 	if err := checkAddr(s); err != nil {
 		return err
 	}
 	manager, err := findServiceManager(s.Log)
+	if err != nil {
+		return err
+	}
+	scheduler, err := p.scheduler(cli.Writing)
 	if err != nil {
 		return err
 	}
@@ -51,7 +55,7 @@ func serve(ctx context.Context, s cli.ServeOptions) (err error) {
 	}
 	times := timesOf(s.StopTime, true)
 	defer func() { err = errors.Join(err, told.close(times.flush)) }()
-	eng, err := newEngine(ctx, cli.OpenOptions{
+	eng, err := scheduler.newEngine(ctx, cli.OpenOptions{
 		Access: cli.Writing, Dir: s.Dir, Database: s.Database, SharedFiles: s.SharedFiles, AllowShell: s.AllowShell, Sandbox: s.Sandbox, Ask: s.Ask,
 		Deny: s.Deny, MCP: s.MCP, AskUntrusted: s.AskUntrusted, Secrets: s.Secrets, Retention: s.Retention, AskModels: true, Serve: true,
 		Disclosure: s.Disclosure, ModelOptions: s.ModelOptions, Model: s.Model, Utility: s.Utility, Limits: s.Limits,

@@ -46,7 +46,8 @@ type Dependencies struct {
 	Terminal Terminal
 	Signals  <-chan os.Signal         // nil: no signals arrive
 	Env      func(name string) string // reads the environment; nil: no variable is set
-	DataDir  string                   // default of --data
+	Program  Program
+	DataDir  string // default of --data
 	Version  Version
 
 	// Log returns the logger of a command.
@@ -146,7 +147,7 @@ type commandLine struct {
 	Token   tokenCommand   `cmd:"" group:"Operate" aliases:"tokens" help:"Manage the API tokens of a server: create, list, revoke."`
 	Audit   auditCommand   `cmd:"" group:"Operate" help:"Read the audit log: list."`
 	Egress  egressCommand  `cmd:"" group:"Operate" help:"Manage the hosts that tools can reach: list, allow, deny, test."`
-	Admin   admin.Commands `cmd:"" group:"Operate" help:"Maintain a data directory: backup, restore, verify, migrate, gc, rotate-key."`
+	Admin   admin.Commands `cmd:"" group:"Operate" help:"Maintain a data directory: backup, restore, verify, migrate, gc, rotate-key, scheduler."`
 	MCP     mcp.Commands   `cmd:"" group:"Automate" name:"mcp" help:"Serve tools to MCP clients, and make calls to MCP servers durable: serve, proxy, config, test."`
 	API     apiCommand     `cmd:"" group:"Automate" name:"api" help:"Send a request to the HTTP API and print the response."`
 	Config  configCommand  `cmd:"" group:"Configure" help:"Inspect the configuration: list, check, schema."`
@@ -282,6 +283,7 @@ func (a *app) run(ctx context.Context) error {
 	defer stop()
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	parsed.BindTo(console{a}, (*admin.Console)(nil))
+	parsed.BindTo(console{a}, (*Messages)(nil))
 	parsed.BindTo(console{a}, (*mcp.Console)(nil))
 	a.command = man.Path(parsed.Selected())
 	err = parsed.Run(a)
@@ -313,6 +315,9 @@ func (a *app) asUsageError(err error) error {
 	todo := program + " --help lists the commands"
 	if limit := settings.LimitPrefix; strings.Contains(err.Error(), limit) || strings.Contains(err.Error(), "PERDURE_LIMITS_") {
 		return &userError{code: exitUsage, message: err.Error(), hint: limitsAdvice}
+	}
+	if strings.Contains(err.Error(), "unknown flag --temporal") {
+		return &userError{code: exitUsage, message: err.Error(), hint: "perdure-temporal is the program that has this flag: docs/how-to/prepare-temporal.md"}
 	}
 	var parse *kong.ParseError
 	if errors.As(err, &parse) && parse.Context != nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -25,7 +26,7 @@ type completionCommand struct {
 
 // Run prints the completion script of a shell.
 func (c *completionCommand) Run(a *app) error {
-	_, err := io.WriteString(a.out, complete.Script(c.Shell, program))
+	_, err := io.WriteString(a.out, complete.Script(c.Shell, cmp.Or(a.Program.Name, program)))
 	return err
 }
 

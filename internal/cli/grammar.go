@@ -105,11 +105,8 @@ func grammarOf(noun string) reflect.Value {
 
 // options returns how the grammar is built, and where help and errors are written.
 func (a commandParser) options(exit func(int)) []kong.Option {
-	return []kong.Option{
-		kong.Name(program), kong.Description(about), kong.Writers(a.out, a.Stderr), kong.Exit(exit),
-		kong.Vars{"data": a.DataDir}, kong.PostBuild(settings.PrepareLimits),
-		kong.Help(printHelp),
-	}
+	return append(a.Program.options(), kong.Writers(a.out, a.Stderr), kong.Exit(exit), kong.Vars{"data": a.DataDir},
+		kong.PostBuild(settings.PrepareLimits), kong.Help(printHelp))
 }
 
 // parse parses the command line with a grammar. An error is always reported by the full grammar. It

@@ -109,8 +109,8 @@ func (a manualWriter) writeManual(dir string) error {
 // manual builds the man pages from a fresh grammar, so that no page depends on this machine, its
 // environment or its files.
 func (a manualWriter) manual() (map[string]string, error) {
-	parser, err := kong.New(&commandLine{}, kong.Name(program), kong.Vars{"data": "~/.local/share/perdure"},
-		kong.PostBuild(settings.PrepareLimits))
+	parser, err := kong.New(&commandLine{}, append(a.Program.options(), kong.Vars{"data": "~/.local/share/perdure"},
+		kong.PostBuild(settings.PrepareLimits))...)
 	if err != nil {
 		return nil, fmt.Errorf("read the grammar: %w", err)
 	}
@@ -126,6 +126,8 @@ type Version struct {
 	Modified bool   `json:"modified,omitempty"` // the source differed from the commit
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
+	// Modules are the paths and versions of modules that only this program has.
+	Modules []string `json:"modules,omitempty"`
 }
 
 // String returns the version on one line.
@@ -141,7 +143,11 @@ func (v Version) String() string {
 		}
 		text += ")"
 	}
-	return text + ", " + v.Go + ", " + v.Platform
+	text += ", " + v.Go + ", " + v.Platform
+	for _, m := range v.Modules {
+		text += "\n" + m
+	}
+	return text
 }
 
 type versionCommand struct{ outputFlags }

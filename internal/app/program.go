@@ -1,0 +1,51 @@
+package app
+
+import (
+	"context"
+
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/engine/local"
+	"github.com/perdure/perdure/internal/cli"
+)
+
+// Program is what differs between the programs that this package is. The zero value is perdure: its
+// processes schedule their own work.
+type Program struct {
+	CommandLine cli.Program
+	// Scheduler returns the scheduler of a process that works on a store. It is called before the
+	// store is opened. nil: engine/local
+	Scheduler func() (Scheduler, error)
+	// Diagnose returns the checks of doctor beyond those of a data directory; nil: none
+	Diagnose func(ctx context.Context, dataDir string) []cli.Check
+	// SecretVariables are variables of the environment whose values no log may show, besides those
+	// that this package reads.
+	SecretVariables []string
+	// Modules are modules whose versions the command version prints, too.
+	Modules []string
+}
+
+// Scheduler decides when and in which process the work of a store is done.
+type Scheduler struct {
+	// Open opens an engine whose work this scheduler schedules, and starts nothing. run does the
+	// work until its context ends, and returns when all of it has stopped. Lost: the process has
+	// lost its work to others, and may open another engine.
+	Open func(context.Context, local.Config) (eng engine.Engine, run func(context.Context) error, err error)
+}
+
+// scheduler returns the scheduler of a process. One that does not work on the store has no use for
+// another than engine/local, which starts nothing by itself.
+func (p Program) scheduler(access cli.AccessMode) (Scheduler, error) {
+	if p.Scheduler == nil || access != cli.Writing {
+		return Scheduler{Open: openLocal}, nil
+	}
+	return p.Scheduler()
+}
+
+// openLocal opens an engine that schedules its work in this process.
+func openLocal(ctx context.Context, cfg local.Config) (engine.Engine, func(context.Context) error, error) {
+	eng, err := local.Open(ctx, cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	return eng, eng.Run, nil
+}
