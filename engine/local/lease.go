@@ -54,18 +54,33 @@ type lease struct {
 	disconnected map[perdure.WorkerID]disconnection
 }
 
+// claimPause is the time between two tries to claim a store for which other workers register.
+const claimPause = 10 * time.Millisecond
+
 // register writes the worker's row, and returns the time just before the write. If the store
-// delayed the write so long that most of the lease may be over, register writes it again.
+// delayed the write so long that most of the lease may be over, register writes it again. Conflict:
+// another scheduler works on the store (RC25).
 func (e *Engine) register(ctx context.Context) (begun time.Time, err error) {
-	for begun.IsZero() || time.Since(begun) > e.cfg.Workers.Lease/2 {
+	for free := false; !free || time.Since(begun) > e.cfg.Workers.Lease/2; {
 		begun = time.Now()
-		err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		err = e.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
+			if free, err = host.ClaimStore(tx, host.LocalScheduler); err != nil || !free {
+				return err
+			}
 			worker := e.worker
 			worker.StartedAt, worker.LeaseUntil = tx.Now(), tx.Now().Add(e.cfg.Workers.Lease)
 			return tx.Workers().Put(worker)
 		})
 		if err != nil {
 			return begun, err
+		}
+		if free {
+			continue
+		}
+		select {
+		case <-time.After(claimPause):
+		case <-ctx.Done():
+			return begun, context.Cause(ctx)
 		}
 	}
 	return begun, nil

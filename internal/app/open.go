@@ -118,6 +118,11 @@ func (s Scheduler) newEngine(ctx context.Context, o cli.OpenOptions, st store.St
 			failed = errors.Join(failed, e.closeOpened())
 		}
 	}()
+	if o.Access == cli.Writing {
+		if err := s.checkStore(ctx, st); err != nil {
+			return nil, err
+		}
+	}
 	general, utility, err := e.openModels(ctx, o, st)
 	if err != nil {
 		return nil, err

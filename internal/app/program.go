@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/engine/host"
 	"github.com/perdure/perdure/engine/local"
 	"github.com/perdure/perdure/internal/cli"
 )
@@ -26,6 +27,7 @@ type Program struct {
 
 // Scheduler decides when and in which process the work of a store is done.
 type Scheduler struct {
+	Name string // as a store notes it
 	// Open opens an engine whose work this scheduler schedules, and starts nothing. run does the
 	// work until its context ends, and returns when all of it has stopped. Lost: the process has
 	// lost its work to others, and may open another engine.
@@ -36,7 +38,7 @@ type Scheduler struct {
 // another than engine/local, which starts nothing by itself.
 func (p Program) scheduler(access cli.AccessMode) (Scheduler, error) {
 	if p.Scheduler == nil || access != cli.Writing {
-		return Scheduler{Open: openLocal}, nil
+		return Scheduler{Name: host.LocalScheduler, Open: openLocal}, nil
 	}
 	return p.Scheduler()
 }

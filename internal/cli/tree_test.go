@@ -42,7 +42,7 @@ func TestC02EveryListAndShow(t *testing.T) {
 		"task watch": "likewise", "log": "the bytes of a log", "task log": "likewise", "attach": "likewise", "task attach": "likewise", "session export": "its own lines",
 		"tool call": "the JSON of the tool", "serve": "a URL, until it ends", "dev": "a link, until it ends", "ui": "a link", "demo crash": "text, or json", "demo agents": "likewise", "demo approvals": "likewise", "chaos": "a table, or json", "help": "text", "completion": "a script",
 		"mcp serve": "stdout belongs to the protocol", "mcp proxy": "likewise", "mcp config": "a block to paste", "mcp test": "words only", "file cat": "the bytes of a file", "file get": "likewise", "image get": "likewise", "sql dump": "SQL text", "api": "what the server answers, with --jq and --template",
-		"admin backup": "text, or json", "admin restore": "likewise", "admin verify": "likewise", "admin gc": "likewise", "admin migrate": "likewise", "admin rotate-key": "words only",
+		"admin backup": "text, or json", "admin restore": "likewise", "admin verify": "likewise", "admin gc": "likewise", "admin migrate": "likewise", "admin scheduler": "likewise", "admin rotate-key": "words only",
 	}
 	for path, node := range leaves(t) {
 		verb := path[strings.LastIndex(path, " ")+1:]
@@ -100,7 +100,7 @@ func TestC10Matrix(t *testing.T) {
 	others := map[string]string{
 		"run": "it is asked to do it", "serve": "a server", "dev": "likewise, with a directory of its own", "ui": "prints a link", "mcp serve": "a server", "mcp proxy": "a server", "mcp config": "prints", "demo crash": "in a folder of its own", "demo agents": "likewise", "demo approvals": "likewise",
 		"chaos": "likewise", "attach": "only what is typed changes anything", "task attach": "likewise", "tool call": "what may run twice, outside any session", "api": "one request, as it is typed",
-		"admin backup": "writes a new folder", "admin restore": "fills an empty one", "admin rotate-key": "nothing is lost by it", "webhook deliveries": "only reads", "sql query": "only reads", "sql dump": "only reads", "file grep": "only reads",
+		"admin backup": "writes a new folder", "admin restore": "fills an empty one", "admin rotate-key": "nothing is lost by it", "admin scheduler": "likewise, it can be changed back", "webhook deliveries": "only reads", "sql query": "only reads", "sql dump": "only reads", "file grep": "only reads",
 	}
 	destroys := []string{"session delete", "schedule delete", "budget remove", "task cancel", "cancel", "schedule backfill", "approve", "approval approve", "file rm", "image rm", "value delete", "secret delete", "resource release", "token revoke", "webhook delete", "agent delete", "harness delete", "provider delete", "connection delete", "doctor"}
 	for path, node := range leaves(t) {

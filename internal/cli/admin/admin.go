@@ -1,5 +1,5 @@
 // Package admin implements the commands that maintain a data directory: backup, restore, verify,
-// migrate, gc, rotate-key.
+// migrate, gc, rotate-key, scheduler.
 //
 // It may import the root and internal/backup. The one thing to know: these commands do not use a
 // server. They work on the files, also while another process holds the directory, and report when
@@ -32,6 +32,12 @@ type Operations struct {
 	// write to the data directory and nothing is changed yet; an error of before ends the
 	// migration. Conflict: another process holds the directory.
 	Migrate func(ctx context.Context, p StoreLocation, before func(context.Context) error) error
+	// Scheduler returns the name of the scheduler that works on a store; empty: none has yet.
+	// NotFound: there is no store yet.
+	Scheduler func(context.Context, StoreLocation) (string, error)
+	// ChangeScheduler gives a store to another scheduler, and returns the former one. Conflict: a
+	// process works on the store.
+	ChangeScheduler func(ctx context.Context, p StoreLocation, to string) (string, error)
 }
 
 // RotateResult is the result of a key rotation.
@@ -75,6 +81,8 @@ type Commands struct {
 	Migrate Migrate `cmd:"" help:"Back up the store and migrate it to the newest schema. Commands that write to the store also migrate it, but make no backup."`
 
 	RotateKey RotateKey `cmd:"" help:"Encrypt all secrets with a new key. A running server continues and does it."`
+
+	Scheduler Scheduler `cmd:"" help:"Show which scheduler works on the store, or give the store to another one."`
 }
 
 // outputFlags are the output flags of the commands.

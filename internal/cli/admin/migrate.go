@@ -40,7 +40,7 @@ type migrateResult struct {
 
 // Run migrates. If it is interrupted, the next program that opens the store for writing continues.
 func (c *Migrate) Run(ctx context.Context, d Console) error {
-	place, err := c.store(d)
+	place, err := storeOf(d)
 	if err != nil {
 		return err
 	}
@@ -93,9 +93,9 @@ func (c *Migrate) Run(ctx context.Context, d Console) error {
 	return c.print(d, m)
 }
 
-// store returns where the sessions are stored. Invalid: the flags name a server, which has no files
-// here.
-func (c *Migrate) store(d Console) (StoreLocation, error) {
+// storeOf returns where the sessions are stored. Invalid: the flags name a server, which has no
+// files here.
+func storeOf(d Console) (StoreLocation, error) {
 	dir, database, server := d.Store()
 	if database != "" && server == "" {
 		return StoreLocation{Dir: dir, Database: database}, nil

@@ -153,6 +153,7 @@ export const terminal: Record<string, { why: string; page?: string }> = {
   "admin migrate": { why: atTerminal.process },
   "admin restore": { why: atTerminal.process },
   "admin rotate-key": { why: atTerminal.process },
+  "admin scheduler": { why: atTerminal.process },
   "admin verify": { why: atTerminal.process },
   "agent apply": { why: atTerminal.files },
   api: { why: "Each command here shows its line of this kind." },
