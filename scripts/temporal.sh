@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # make temporal and make temporal-workflows: the tests of engine/temporal, which is a module of its own.
 #
-#   scripts/temporal.sh             builds the server, then runs every test, with it
+#   scripts/temporal.sh             builds the server and perdure-temporal, then runs every test, with the server
 #   scripts/temporal.sh workflows   the workflows in virtual time and recorded histories, without a server
 #   scripts/temporal.sh server      builds the server and prints its path
 #   scripts/temporal.sh record      runs the tests with the server and records their histories again
@@ -37,6 +37,15 @@ build_server() {
 	step "server: built in $((SECONDS - began)) s, $(($(stat -c %s "$server" 2>/dev/null || stat -f %z "$server") / 1000000)) MB: $server"
 }
 
+# build_program builds perdure-temporal as it is released, and runs it once.
+build_program() {
+	local folder
+	folder=$(mktemp -d)
+	(cd $module && CGO_ENABLED=0 go build -o "$folder/perdure-temporal" ./cmd/perdure-temporal)
+	"$folder/perdure-temporal" version
+	rm -r "$folder"
+}
+
 # test_module runs the module's tests with the arguments given.
 test_module() { (cd $module && go vet -tags live ./... && go test -count=1 "$@" ./...); }
 
@@ -62,7 +71,8 @@ server)
 tidy) tidy ;;
 all)
 	build_server
-	PERDURE_TEMPORAL_SERVER=$server test_module -tags live -v -run '^TestLive' -timeout=20m
+	build_program
+	PERDURE_TEMPORAL_SERVER=$server test_module -tags live -v -run '^Test(Live|Scripts)' -timeout=20m
 	test_module
 	;;
 record)

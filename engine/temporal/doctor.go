@@ -24,10 +24,12 @@ const mostSkew = 2 * time.Second
 
 // Check is what Doctor found about one thing.
 type Check struct {
-	Name   string // connection, version, namespace, clock, maintenance, or a task queue
+	Name   string // configuration, connection, version, namespace, clock, maintenance, or a task queue
 	OK     bool
 	Detail string // what was found
 	Fix    string // what to do; empty if OK
+	// NoWorker says that it failed only because no worker runs, as before the first start.
+	NoWorker bool
 }
 
 // Doctor looks at a namespace as a scheduler with this configuration would use it. Checks that need
@@ -36,6 +38,9 @@ type Check struct {
 func Doctor(ctx context.Context, c client.Client, namespace string, cfg Config) []Check {
 	d := doctor{client: c, namespace: namespace, cfg: withDefaults(cfg)}
 	d.names = names{d.cfg.Prefix}
+	if err := check(d.cfg); err != nil {
+		return []Check{{Name: "configuration", Detail: err.Error(), Fix: "Correct the prefix, or the name that the message has."}}
+	}
 	version, ok := d.connection(ctx)
 	checks := []Check{version}
 	if !ok {
@@ -71,6 +76,8 @@ type doctor struct {
 // connection asks for the server's version. false: there is no connection.
 func (d doctor) connection(ctx context.Context) (Check, bool) {
 	c := Check{Name: "connection"}
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
 	info, err := d.client.WorkflowService().GetSystemInfo(ctx, &workflowservice.GetSystemInfoRequest{})
 	if err != nil {
 		c.Detail = err.Error()
@@ -102,7 +109,7 @@ func (d doctor) knows(ctx context.Context) Check {
 	var missing *serviceerror.NamespaceNotFound
 	switch {
 	case errors.As(err, &missing):
-		c.Detail, c.Fix = d.namespace+" does not exist", "Run  perdure-temporal setup."
+		c.Detail, c.Fix = d.namespace+" does not exist", "Run perdure-temporal setup."
 	case err != nil:
 		c.Detail, c.Fix = err.Error(), "Check the rights of this client in the namespace."
 	default:
@@ -161,7 +168,7 @@ func (d doctor) maintenance(ctx context.Context) Check {
 	var missing *serviceerror.NotFound
 	switch {
 	case errors.As(err, &missing):
-		c.Detail = "the workflow was never started"
+		c.Detail, c.NoWorker = "the workflow was never started", true
 	case err != nil:
 		c.Detail = err.Error()
 	default:
@@ -189,7 +196,7 @@ func (d doctor) pollers(ctx context.Context, queue string) Check {
 		identities[p.GetIdentity()] = true
 	}
 	c.OK, c.Detail = len(identities) > 0, fmt.Sprintf("workers that poll: %d", len(identities))
-	if c.OK {
+	if c.NoWorker = !c.OK; c.OK {
 		c.Fix = ""
 	}
 	return c

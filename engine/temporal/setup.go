@@ -20,6 +20,9 @@ import (
 // record of the work, so they serve to look at the scheduling only.
 const retention = 72 * time.Hour
 
+// connectTime is how long a connection to Temporal may take.
+const connectTime = 10 * time.Second
+
 // DialOptions say how to reach Temporal. What they leave out comes from the environment and from
 // Temporal's configuration file: TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, TEMPORAL_API_KEY,
 // TEMPORAL_TLS_* and TEMPORAL_PROFILE, as Temporal's own command line reads them.
@@ -63,7 +66,9 @@ func Dial(o DialOptions) (client.Client, client.Options, error) {
 // what an administrator has to do.
 func Setup(ctx context.Context, c client.Client, namespace string) (registered bool, err error) {
 	service := c.WorkflowService()
-	_, err = service.RegisterNamespace(ctx, &workflowservice.RegisterNamespaceRequest{
+	first, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	_, err = service.RegisterNamespace(first, &workflowservice.RegisterNamespaceRequest{
 		Namespace: namespace, WorkflowExecutionRetentionPeriod: durationpb.New(retention),
 		Description: "Perdure: schedules sessions and tasks",
 	})

@@ -9,7 +9,7 @@ import (
 
 // commandFolders are the folders of programs, whose texts may name flags. internal/chaos is the
 // library of one command and is used by nothing else.
-const commandFolders = "cmd/ internal/app/ internal/cli/ internal/chaos/ internal/archtest/ bench/ examples/ scripts/ tools/"
+const commandFolders = "cmd/ engine/temporal/cmd/ engine/temporal/internal/program/ internal/app/ internal/cli/ internal/chaos/ internal/archtest/ bench/ examples/ scripts/ tools/"
 
 // flagWord finds a command-line flag in a text. A literal that is nothing but a flag is an argument
 // for another program.

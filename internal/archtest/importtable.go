@@ -182,6 +182,8 @@ func outerPackages() []importRow {
 		{"internal/soak", ""},                    // for tests
 		{"internal/archtest", ""},
 
+		{"engine/temporal/cmd/*", anything},
+		{"engine/temporal/internal/program", ". engine/temporal internal/app internal/cli"},
 		{"internal/app", anything}, // wires adapters for the programs
 		{"cmd/*", anything},
 		{"examples/*", anything},

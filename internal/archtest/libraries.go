@@ -64,9 +64,10 @@ func libraries() []library {
 		{"github.com/prometheus/client_golang", "v1.24.1", "internal/app"},
 
 		// in the go.mod of a nested module only: a version that go.mod never has
-		{"go.temporal.io/api", "none", "engine/temporal"},
-		{"go.temporal.io/sdk", "none", "engine/temporal"},
-		{"google.golang.org/protobuf", "none", "engine/temporal"},
+		{"go.temporal.io/api", "none", "engine/temporal engine/temporal/internal/program"},
+		{"go.temporal.io/sdk", "none", "engine/temporal engine/temporal/internal/program"},
+		{"google.golang.org/grpc", "none", tests},
+		{"google.golang.org/protobuf", "none", "engine/temporal engine/temporal/internal/program"},
 
 		// tests
 		{"github.com/anishathalye/porcupine", "v1.3.1", tests},
