@@ -64,8 +64,10 @@ func (e *Engine) register(ctx context.Context) (begun time.Time, err error) {
 	for free := false; !free || time.Since(begun) > e.cfg.Workers.Lease/2; {
 		begun = time.Now()
 		err = e.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
-			if free, err = host.ClaimStore(tx, host.LocalScheduler); err != nil || !free {
-				return err
+			if free = e.outside != nil; !free { // an outside scheduler has a name of its own
+				if free, err = host.ClaimStore(tx, host.LocalScheduler); err != nil || !free {
+					return err
+				}
 			}
 			worker := e.worker
 			worker.StartedAt, worker.LeaseUntil = tx.Now(), tx.Now().Add(e.cfg.Workers.Lease)
