@@ -47,7 +47,7 @@ type helpPage struct {
 // program writes the page of the program: the commands by group, and the global flags.
 func (p *helpPage) program() {
 	p.paragraph(about)
-	p.line("\nUsage: " + program + " <command> [flags]")
+	p.line("\nUsage: " + p.root.Name + " <command> [flags]")
 	p.examples(p.known[""])
 	for _, group := range commandGroups() {
 		var rows [][2]string
@@ -59,10 +59,10 @@ func (p *helpPage) program() {
 		p.section(group, rows)
 	}
 	rows := flagRows(p.root.Flags)
-	rows = append(rows, [2]string{"    --" + settings.LimitPrefix + "NAME=VALUE", "Limit of the engine that the command opens: " + program + " help limits."},
+	rows = append(rows, [2]string{"    --" + settings.LimitPrefix + "NAME=VALUE", "Limit of the engine that the command opens: " + p.root.Name + " help limits."},
 		[2]string{"    --version", "Print the version (same as version)."})
 	p.section("Global flags", rows)
-	p.line("\n" + program + " <command> --help describes a command.")
+	p.line("\n" + p.root.Name + " <command> --help describes a command.")
 }
 
 // headline returns what a noun is for, without its verbs, or what a command does.
@@ -77,11 +77,11 @@ func headline(node *kong.Node) string {
 // command writes the page of a noun or a command.
 func (p *helpPage) command(node *kong.Node) {
 	p.paragraph(node.Help)
-	p.line("\nUsage: " + program + " " + man.Summary(node))
+	p.line("\nUsage: " + p.root.Name + " " + man.Summary(node))
 	if len(node.Aliases) > 0 {
 		var names []string
 		for _, alias := range node.Aliases {
-			names = append(names, strings.Join(strings.Fields(program+" "+man.Path(node.Parent)+" "+alias), " "))
+			names = append(names, strings.Join(strings.Fields(p.root.Name+" "+man.Path(node.Parent)+" "+alias), " "))
 		}
 		p.line("Aliases: " + strings.Join(names, ", "))
 	}
@@ -109,7 +109,7 @@ func (p *helpPage) globalFlags() {
 			names = append(names, "--"+flag.Name)
 		}
 	}
-	p.line("\nGlobal flags (" + program + " --help describes them):")
+	p.line("\nGlobal flags (" + p.root.Name + " --help describes them):")
 	for _, line := range wrapped(strings.Join(append(names, "--"+settings.LimitPrefix+"NAME"), ", "), helpColumns-helpIndent) {
 		p.line("  " + line)
 	}
