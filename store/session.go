@@ -94,8 +94,8 @@ type SessionReader interface {
 
 // SessionWriter writes sessions.
 type SessionWriter interface {
-	// Create adds a row of ID, Parent, Root, Forked, Org, User, Title, Labels, Status,
-	// Secret, Home, CreatedAt and UpdatedAt, the times truncated to microseconds. An empty Root is stored
+	// Create adds a row of ID, Parent, Root, Forked, Org, User, Title, Labels, Status, Secret,
+	// Home, CreatedAt and UpdatedAt, the times truncated to microseconds. An empty Root is stored
 	// as ID. The other fields start at zero. Conflict: the id exists. Invalid: the labels are not
 	// valid.
 	Create(s Session) error

@@ -34,7 +34,7 @@ func StoreScheduler(r store.Reader) (string, error) {
 	return string(note.Content), err
 }
 
-// CheckScheduler returns an error unless the scheduler with this name may work on a store (RC25).
+// CheckScheduler returns an error unless the scheduler with this name may work on a store (RC32).
 // Conflict: another one does.
 func CheckScheduler(r store.Reader, name string) error {
 	noted, err := StoreScheduler(r)
@@ -44,7 +44,7 @@ func CheckScheduler(r store.Reader, name string) error {
 	return fmt.Errorf("%w: scheduler %s does the work of this store, and not %s", perdure.Conflict, noted, name)
 }
 
-// ClaimStore notes that the scheduler with this name works on a store (RC25). A worker calls it in
+// ClaimStore notes that the scheduler with this name works on a store (RC32). A worker calls it in
 // the transaction that registers it. Conflict: another scheduler does. free is false where another
 // transaction has the note: nothing may be committed, and the call must be repeated.
 func ClaimStore(tx store.Tx, name string) (free bool, err error) {

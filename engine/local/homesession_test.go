@@ -18,8 +18,8 @@ func filesAt(home perdure.HomeID) local.Storage {
 	return local.Storage{Home: home, HasFiles: func(perdure.Agent) bool { return true }}
 }
 
-// TestTaskOfBoundSession: the idempotent task of a session with files is repeated at the home of the
-// files only, however long the home is away. A cancel ends it without its home (RC25, RC26).
+// TestTaskOfBoundSession: the idempotent task of a session with files is repeated at the home of
+// the files only, however long the home is away. A cancel ends it without its home (RC25, RC26).
 func TestTaskOfBoundSession(t *testing.T) {
 	t.Parallel()
 	for _, cancel := range []bool{false, true} {

@@ -59,7 +59,7 @@ const claimPause = 10 * time.Millisecond
 
 // register writes the worker's row, and returns the time just before the write. If the store
 // delayed the write so long that most of the lease may be over, register writes it again. Conflict:
-// another scheduler works on the store (RC25).
+// another scheduler works on the store (RC32).
 func (e *Engine) register(ctx context.Context) (begun time.Time, err error) {
 	for free := false; !free || time.Since(begun) > e.cfg.Workers.Lease/2; {
 		begun = time.Now()
@@ -234,8 +234,8 @@ func (e *Engine) wakeChanged(ctx context.Context) error {
 	return nil
 }
 
-// wakeWaiting wakes the drivers of sessions that wait for this home since the last heartbeat: another
-// worker received something for them (RC26).
+// wakeWaiting wakes the drivers of sessions that wait for this home since the last heartbeat:
+// another worker received something for them (RC26).
 func (e *Engine) wakeWaiting(ctx context.Context) error {
 	if e.worker.Home == "" {
 		return nil

@@ -21,7 +21,7 @@ import (
 )
 
 // TestOneScheduler tests that the workers of one scheduler only work on a store, whichever store it
-// is (RC25).
+// is (RC32).
 func TestOneScheduler(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(*testing.T) store.Store{

@@ -22,9 +22,9 @@ type shared struct {
 	role     string // as which the first one connects to the database
 }
 
-// newShared starts the first one. Both have a short lease, and flags. homeWait is how long work waits
-// for its home. The second one is started once the first one has the work, or else it may take the
-// session.
+// newShared starts the first one. Both have a short lease, and flags. homeWait is how long work
+// waits for its home. The second one is started once the first one has the work, or else it may
+// take the session.
 func newShared(t *testing.T, homeWait string, flags ...string) shared {
 	t.Helper()
 	url := pgtest.Database(t, nil)

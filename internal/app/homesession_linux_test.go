@@ -19,15 +19,11 @@ import (
 // that server once the second one is started.
 func (w shared) bornAtOne() perdure.SessionID {
 	w.one.t.Helper()
-	model := w.one.script(`
-steps:
-  - calls: [{name: sql_execute, args: {sql: 'CREATE TABLE t AS SELECT 7 AS n'}}]
-  - text: made
-  - calls: [{name: sql_query, args: {sql: 'SELECT n FROM t'}}]
-  - text: read
-  - calls: [{name: sql_query, args: {sql: 'SELECT n + 1 FROM t'}}]
-  - text: read again
-`)
+	script, err := os.ReadFile("testdata/homes.yaml")
+	if err != nil {
+		w.one.t.Fatal(err)
+	}
+	model := w.one.script(string(script))
 	agent, err := json.Marshal(map[string]any{"agent": perdure.Agent{Model: model, Capabilities: []string{"session_sql"}}})
 	if err != nil {
 		w.one.t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 )
 
 // checkStore refuses a store on which another scheduler works, before anything is opened for it
-// (RC25).
+// (RC32).
 func (s Scheduler) checkStore(ctx context.Context, st store.Store) error {
 	err := st.View(ctx, func(r store.Reader) error { return host.CheckScheduler(r, s.Name) })
 	if errors.Is(err, perdure.Conflict) {

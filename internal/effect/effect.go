@@ -151,8 +151,8 @@ func (e *Effects) UseGrant(tx store.Tx, g core.Grant, w store.Work) error {
 	return e.core.Use(tx, g, w)
 }
 
-// HomeOfWork returns the home that alone can continue a session: that of its files, or that at which
-// running calls left what only it can judge. Empty: there is none.
+// HomeOfWork returns the home that alone can continue a session: that of its files, or that at
+// which running calls left what only it can judge. Empty: there is none.
 func (e *Effects) HomeOfWork(r store.Reader, row store.Session) (perdure.HomeID, error) {
 	if e.core.FilesElsewhere(row) {
 		return row.Home, nil
