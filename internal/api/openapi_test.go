@@ -148,7 +148,7 @@ func TestH1Whole(t *testing.T) {
 			}
 		}
 	})
-	if len(ids) != 148 {
+	if len(ids) != 150 {
 		t.Errorf("%d operations", len(ids))
 	}
 }
@@ -269,7 +269,7 @@ func TestH1Examples(t *testing.T) {
 		}
 		op.holds(t, registry, got)
 	})
-	if ran != 138 {
+	if ran != 140 {
 		t.Errorf("%d examples ran", ran)
 	}
 }

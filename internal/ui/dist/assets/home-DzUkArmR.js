@@ -1,0 +1,1 @@
+export{t as AtHome}from"./home-grcpGDdH.js";

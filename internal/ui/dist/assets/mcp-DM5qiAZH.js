@@ -1,0 +1,1 @@
+export{t as Servers}from"./mcp-CPRIAnhB.js";
