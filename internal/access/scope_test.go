@@ -45,7 +45,7 @@ var methodsOf = map[string]string{
 	"admin": `
 		Agents.Delete Agents.Put Audit.List Budgets.Remove Budgets.Set
 		Harnesses.Delete Harnesses.Put
-		Sessions.Export Sessions.Import Providers.Delete Providers.Put
+		Sessions.Export Sessions.Homes Sessions.Import Sessions.MoveHere Providers.Delete Providers.Put
 		Providers.SetDefaultModel Providers.Test Tokens.List Tokens.Revoke Webhooks.Change
 		Webhooks.Create Webhooks.Delete Webhooks.Deliveries Webhooks.Get Webhooks.List Webhooks.Redeliver
 		Webhooks.Rotate Webhooks.Test
