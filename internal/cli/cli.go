@@ -113,7 +113,7 @@ type commandLine struct {
 	Attach  attachCommand  `cmd:"" group:"Sessions and tasks" help:"Follow the output of a task and send it input (same as task attach)."`
 	Cancel  taskCancel     `cmd:"" group:"Sessions and tasks" help:"Cancel a task and everything it started (same as task cancel)."`
 	Resolve taskResolve    `cmd:"" group:"Decide" help:"Record the outcome of an unknown task or call (same as task resolve)."`
-	Session sessionCommand `cmd:"" group:"Sessions and tasks" aliases:"sessions" help:"Manage sessions: new, list, show, send, tail, label, rename, interrupt, pause, resume, fork, export, import, delete."`
+	Session sessionCommand `cmd:"" group:"Sessions and tasks" aliases:"sessions" help:"Manage sessions: new, list, show, send, tail, label, rename, interrupt, pause, resume, move, fork, export, import, delete."`
 	Event   eventCommand   `cmd:"" group:"Sessions and tasks" aliases:"events" help:"Read the journal of a session: list, tail, show, replay."`
 	Task    taskCommand    `cmd:"" group:"Sessions and tasks" aliases:"tasks" help:"Manage tasks, the work that outlives a turn: list, show, log, watch, attach, input, message, detach, delivery, drain, cancel, resolve."`
 	Call    callCommand    `cmd:"" group:"Sessions and tasks" aliases:"calls" help:"Inspect the calls of a session in the effect ledger: list, show, resolve."`

@@ -33,6 +33,8 @@ PERDURE_DATA     data directory, like --data. Default: $XDG_DATA_HOME/perdure,
                  or ~/.local/share/perdure
 PERDURE_DATABASE Postgres database, like --database; put a password here
                  or into PGPASSFILE, not on the command line
+PERDURE_SHARED_FILES  every server reaches the files of all sessions,
+                 like --shared-files
 PERDURE_SERVER   server to use, like --server
 PERDURE_TOKEN    token for that server
 PERDURE_ADDR     address that serve listens on, like --addr
