@@ -250,17 +250,17 @@ func TestDoctorHomes(t *testing.T) {
 	t.Parallel()
 	at := &scene{homes: []engine.Home{
 		{ID: "home_1", Host: "one", Present: true, Here: true},
-		{ID: "home_2", Host: "two", SeenAt: time.Now().Add(-time.Hour), WaitingSessions: 2, WaitingTasks: 1},
-		{ID: "home_3", Host: "three", SeenAt: time.Now().Add(-time.Hour)},
+		{ID: "home_2", Host: "two", SeenAt: time.Now().Add(-90 * time.Minute), WaitingSessions: 2, WaitingTasks: 1},
+		{ID: "home_3", Host: "three", SeenAt: time.Now().Add(-90 * time.Minute)},
 	}}
 
 	code, out, talk := command{args: "doctor", scene: at, checks: []Check{{Name: "disk", Health: HealthOK}}}.run(t.Context())
 
 	for _, want := range []string{
 		"✓ home               home home_1 on one, this one: a server of it is running\n",
-		"! home               home home_2 on two: its last server was seen 1h ago; 2 sessions and 1 task wait for it\n",
+		"! home               home home_2 on two: its last server was seen 90 min ago; 2 sessions and 1 task wait for it\n",
 		"perdure session move SESSION",
-		"✓ home               home home_3 on three: its last server was seen 1h ago\n",
+		"✓ home               home home_3 on three: its last server was seen 90 min ago\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing", want)

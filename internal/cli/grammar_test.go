@@ -59,7 +59,7 @@ func TestC13Grammar(t *testing.T) {
 			t.Errorf("%q is read with the list of the commands alone", line)
 		}
 	}
-	if got := len(boolFlags()); got != 5 {
+	if got := len(boolFlags()); got != 6 {
 		t.Errorf("%d switches: %v", got, boolFlags())
 	}
 }
