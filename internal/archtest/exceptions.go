@@ -21,7 +21,6 @@ func exceptions() []exception {
 		{"sql", "internal/api/database_test.go", "SQL that a model and a caller would write"},
 		{"sql", "internal/app/sessiondata_test.go", "SQL that a model and a person would write"},
 		{"sql", "internal/app/commands_linux_test.go", "SQL that a model and a person would write"},
-		{"sql", "internal/app/homesession_linux_test.go", "SQL that a model would write"},
 		{"sql", "engine/local/blobconfigmove_test.go", "SQL that a model would write"},
 		{"sql", "internal/sessionsql/", "queries of the runtime on session databases, which are always SQLite"},
 		{"sql", "internal/pgserver/cluster.go", "creates, empties and disturbs test databases without a store"},
