@@ -1,1 +1,0 @@
-import{t as e}from"./shell-DNKS0DBY.js";import{Ot as t,nn as n,r}from"./pieces-7ZgK12tf.js";var i=n();function a({cli:n,curl:a,open:o}){return(0,i.jsxs)(`details`,{className:`action-lines`,open:o,children:[(0,i.jsx)(`summary`,{children:`As a command`}),(0,i.jsx)(r,{text:n}),(0,i.jsx)(r,{text:e(t.href,a)})]})}export{a as t};

@@ -1,1 +1,0 @@
-import{n as e}from"./rolldown-runtime-WkwZ5CU-.js";import{rn as t}from"./pieces-7ZgK12tf.js";import{t as n}from"./list-B4YN1kEZ.js";var r=e(t(),1);function i(){let e=n(`tasks`);return(0,r.useMemo)(()=>[...e.values()],[e])}export{i as t};
