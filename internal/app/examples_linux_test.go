@@ -139,7 +139,7 @@ func TestExamples(t *testing.T) {
 		"event list":                                         "egress allow *.example.org --remove", // which blocks other hosts
 		"webhook redeliver":                                  "webhook change {hook} --enable", "run": "session new --model {model} --title talk",
 	}
-	codes := map[string][]int{"doctor": {1}, "connection test": {6}, "egress test": {1, 6}, "perdure admin gc --vacuum": {5}, "perdure admin rotate-key --data /srv/perdure": {3}}
+	codes := map[string][]int{"doctor": {1}, "connection test": {6}, "egress test": {1, 6}, "perdure admin gc --vacuum": {5}, "perdure admin scheduler --to local": {5}, "perdure admin rotate-key --data /srv/perdure": {3}}
 	all, left := cli.Examples(), notRunExamples()
 	for path, examples := range all {
 		if left[path] != "" {

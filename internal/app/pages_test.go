@@ -214,7 +214,7 @@ func takeBlocks(t *testing.T, number int, blocks []block) (printed []string, fai
 	n := os.Getpid()<<6 + number
 	addr := fmt.Sprintf("127.%d.%d.%d:7373", 1+n>>16%120, n>>8&0xff, n&0xff)
 	var script strings.Builder
-	fmt.Fprintf(&script, ". %s/cmd/perdure/testdata/pages.bash\n", root)
+	fmt.Fprintf(&script, ". %s/internal/app/testdata/pages.bash\n", root)
 	for _, b := range blocks {
 		fmt.Fprintf(&script, "BLOCK=%d\n", b.line)
 		if b.first != "" {
