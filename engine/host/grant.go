@@ -55,16 +55,20 @@ type Waiting struct {
 // WaitingSession is a session with events that no driver has read, or whose driver is gone.
 type WaitingSession struct {
 	ID       perdure.SessionID
-	Seq      int64 // of its journal
-	Grant    int64 // the last one that was used
-	Orphaned bool  // it has an owner, which is gone
+	Seq      int64          // of its journal
+	Grant    int64          // the last one that was used
+	Home     perdure.HomeID // where its files are; empty: it has none, or every process reaches them
+	Labels   map[string]string
+	Orphaned bool // it has an owner, which is gone
 }
 
 // WaitingRun is a queued run that has a slot, or a task whose owner is gone.
 type WaitingRun struct {
-	ID    perdure.TaskID
-	Grant int64          // the last one that was used
-	Home  perdure.HomeID // where its remains are; empty: nowhere, or they can be judged anywhere
+	ID     perdure.TaskID
+	Grant  int64          // the last one that was used
+	Home   perdure.HomeID // where its remains or the files of its session are; empty: it may run anywhere
+	Tool   string
+	Labels map[string]string // of its session
 }
 
 // RunTask runs a task under a grant until it has ended, waits, or is owned elsewhere, or ctx ends.
@@ -196,7 +200,7 @@ func (e Grants) Due(ctx context.Context, after string, limit int) (Waiting, erro
 				}
 				return nil
 			}
-			run, err := waitingRun(r, t)
+			run, err := e.waitingRun(r, t)
 			if err != nil {
 				return err
 			}
@@ -230,7 +234,7 @@ func (e Grants) DueRuns(ctx context.Context, id perdure.SessionID) (runs []Waiti
 		runs = nil
 		tasks, err := e.effects.Tasks().Grants().Due(r, id)
 		for _, t := range tasks {
-			run, err := waitingRun(r, t)
+			run, err := e.waitingRun(r, t)
 			if err != nil {
 				return err
 			}
@@ -261,7 +265,7 @@ func (e Grants) dueSessions(r store.Reader) (due []WaitingSession, err error) {
 }
 
 func (e Grants) waitingSession(r store.Reader, row store.Session) (w WaitingSession, waits bool, err error) {
-	w = WaitingSession{ID: row.ID, Seq: row.LastSeq, Orphaned: row.Worker != ""}
+	w = WaitingSession{ID: row.ID, Seq: row.LastSeq, Home: e.homeOfFiles(row), Labels: row.Labels, Orphaned: row.Worker != ""}
 	waits = row.Worker == "" && row.Unread() || row.Worker != "" && row.Worker != e.worker && !e.WorkerAlive(r, row.Worker)
 	if waits {
 		w.Grant, err = r.Workers().Granted(store.Work{Session: row.ID})
@@ -269,7 +273,21 @@ func (e Grants) waitingSession(r store.Reader, row store.Session) (w WaitingSess
 	return w, waits, err
 }
 
-func waitingRun(r store.Reader, t perdure.Task) (WaitingRun, error) {
+func (e Grants) waitingRun(r store.Reader, t perdure.Task) (WaitingRun, error) {
 	last, err := r.Workers().Granted(taskrun.WorkOf(t))
-	return WaitingRun{ID: t.ID, Grant: last, Home: t.Home}, err
+	if err != nil {
+		return WaitingRun{}, err
+	}
+	session, err := r.Sessions().Get(t.Session)
+	return WaitingRun{
+		ID: t.ID, Grant: last, Home: cmp.Or(t.Home, e.homeOfFiles(session)), Tool: t.Tool, Labels: session.Labels,
+	}, err
+}
+
+// homeOfFiles is the home where alone a session can be worked on; empty: any process can.
+func (e Grants) homeOfFiles(row store.Session) perdure.HomeID {
+	if e.cfg.Storage.Shared {
+		return ""
+	}
+	return row.Home
 }

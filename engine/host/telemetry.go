@@ -82,9 +82,9 @@ type orphan struct {
 	lastSign time.Time // the last heartbeat, or a later write to the session
 }
 
-// NoteOrphans remembers the sessions of dead workers with their last sign of life, for the list of
-// recoveries, and so that the time until each is resumed can be measured.
-func (e *Host) NoteOrphans(now time.Time, workers []store.Worker, sessions []store.Session) {
+// NoteDead remembers, for the list of recoveries, the dead workers that have left their rows. It
+// returns the last sign of life of each dead one; zero: it is alive.
+func (e *Host) NoteDead(now time.Time, workers []store.Worker) map[perdure.WorkerID]time.Time {
 	seen := map[perdure.WorkerID]time.Time{}
 	for _, w := range workers {
 		if w.ID == e.worker || e.cfg.Workers.Shared && w.LeaseUntil.After(now) {
@@ -94,6 +94,13 @@ func (e *Host) NoteOrphans(now time.Time, workers []store.Worker, sessions []sto
 		seen[w.ID] = w.LeaseUntil.Add(-e.cfg.Workers.Lease)
 		e.recoveries.found(w.ID, seen[w.ID])
 	}
+	return seen
+}
+
+// NoteOrphans remembers the sessions of dead workers with their last sign of life, for the list of
+// recoveries, and so that the time until each is resumed can be measured.
+func (e *Host) NoteOrphans(now time.Time, workers []store.Worker, sessions []store.Session) {
+	seen := e.NoteDead(now, workers)
 	for _, s := range sessions {
 		last, known := seen[s.Worker]
 		if s.Worker == "" || s.Worker == e.worker || known && last.IsZero() {

@@ -16,6 +16,8 @@ import (
 // several processes. Its methods do not block and do no I/O in the caller's goroutine; they are
 // called concurrently, also within transactions. It may forget any call: Due lists the work.
 type OutsideScheduler interface {
+	// Name is the scheduler's name, as the store notes it (RC32). It does not change.
+	Name() string
 	// Wake says that a session has unread events and no driver in this process.
 	Wake(id perdure.SessionID)
 	// StartQueued says that tasks may wait: a run was queued, a slot is free, or a task was
@@ -27,7 +29,8 @@ type OutsideScheduler interface {
 // grant may come late, twice, or at two processes: the store refuses all but the last one. The
 // leases of workers only say who seems to be alive, and fence nothing.
 //
-// Several engines of this kind use one store. An engine without grants must not use it with them.
+// Several engines of this kind use one store. The store notes the name of their scheduler, and
+// refuses engines of another one.
 type Granted struct {
 	operations // of callers
 	engine     *Engine

@@ -140,6 +140,9 @@ func newAdversary(t *testing.T) *adversary {
 
 var _ local.OutsideScheduler = (*adversary)(nil)
 
+// Name is the name of a scheduler on Temporal.
+func (a *adversary) Name() string { return "temporal:test/adversary" }
+
 // begin gives work to engines until end.
 func (a *adversary) begin(engines []*grantedEngine) {
 	a.mu.Lock()

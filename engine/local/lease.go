@@ -64,10 +64,8 @@ func (e *Engine) register(ctx context.Context) (begun time.Time, err error) {
 	for free := false; !free || time.Since(begun) > e.cfg.Workers.Lease/2; {
 		begun = time.Now()
 		err = e.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
-			if free = e.outside != nil; !free { // an outside scheduler has a name of its own
-				if free, err = host.ClaimStore(tx, host.LocalScheduler); err != nil || !free {
-					return err
-				}
+			if free, err = host.ClaimStore(tx, e.schedulerName()); err != nil || !free {
+				return err
 			}
 			worker := e.worker
 			worker.StartedAt, worker.LeaseUntil = tx.Now(), tx.Now().Add(e.cfg.Workers.Lease)
@@ -86,6 +84,14 @@ func (e *Engine) register(ctx context.Context) (begun time.Time, err error) {
 		}
 	}
 	return begun, nil
+}
+
+// schedulerName is the name of the scheduler that gives out this engine's work.
+func (e *Engine) schedulerName() string {
+	if e.outside != nil {
+		return e.outside.Name()
+	}
+	return host.LocalScheduler
 }
 
 // extend renews the lease from the time just before a successful heartbeat.
@@ -333,6 +339,9 @@ func (e *Engine) continueTakeOver(ctx context.Context) error {
 // takeOver takes over tasks of dead workers, at most one batch. If more remain, it signals
 // lease.more: Run then continues as soon as other due work has had its turn.
 func (e *Engine) takeOver(ctx context.Context) error {
+	if err := e.noteDead(ctx); err != nil {
+		return err
+	}
 	taken, err := e.host.TakeOver(ctx)
 	if e.cfg.Workers.Shared && taken >= host.TakeOverBatch {
 		select {
@@ -341,6 +350,22 @@ func (e *Engine) takeOver(ctx context.Context) error {
 		}
 	}
 	return err
+}
+
+// noteDead finds the dead workers before anything of theirs is taken over and their rows are
+// removed, so that a recovery is known as that of a crash from its beginning.
+func (e *Engine) noteDead(ctx context.Context) error {
+	err := e.cfg.Store.View(ctx, func(r store.Reader) error {
+		workers, err := r.Workers().List()
+		if err == nil {
+			e.host.NoteDead(r.Now(), workers)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("find dead workers: %w", err)
+	}
+	return nil
 }
 
 // elected reports whether this worker is the scanner now, and records its scan. The last scanner

@@ -17,7 +17,8 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// looks is a store that records the reads of all workers, which only a scan for orphans makes.
+// looks is a store that records when it is read for all workers. Only a scan for orphans reads them,
+// more than once at the same time.
 type looks struct {
 	store.Store
 	mu sync.Mutex
@@ -44,7 +45,9 @@ func (l *looks) View(ctx context.Context, fn func(store.Reader) error) error {
 func (r lookedAtWorkers) List() ([]store.Worker, error) {
 	r.by.mu.Lock()
 	defer r.by.mu.Unlock()
-	r.by.at = append(r.by.at, time.Now())
+	if now := time.Now(); len(r.by.at) == 0 || !r.by.at[len(r.by.at)-1].Equal(now) {
+		r.by.at = append(r.by.at, now)
+	}
 	return r.WorkerReader.List()
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine/enginetest"
 	"github.com/perdure/perdure/engine/host"
 	"github.com/perdure/perdure/engine/local"
 	"github.com/perdure/perdure/internal/pgtest"
@@ -58,6 +59,22 @@ func opened(t *testing.T, st store.Store, err error) store.Store {
 }
 
 const onTemporal = "temporal:default/perdure"
+
+// TestGrantedStore: an engine under grants notes the name of its scheduler, and an engine that
+// schedules its own work is refused (RC32).
+func TestGrantedStore(t *testing.T) {
+	t.Parallel()
+	r := newGrantRig(t, enginetest.Setup{Script: oneHold("hold_note")})
+	noted(t, r.shared, (&adversary{}).Name())
+	eng, err := local.Open(t.Context(), local.Config{Store: r.shared, Model: obedient{}, Tools: tool.NewRegistry(), Workers: local.Workers{Shared: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	if err := eng.Run(t.Context()); !errors.Is(err, perdure.Conflict) {
+		t.Errorf("got %v, want a conflict", err)
+	}
+}
 
 func refusesOthers(t *testing.T, st store.Store) {
 	t.Helper()

@@ -467,14 +467,19 @@ func TestSubagentWaitOverFaults(t *testing.T) {
 	r.say("go")
 	r.Entered(t, "hold", 1)
 	var failures atomic.Int64
+	var told atomic.Bool
 	r.st.set(func(f []perdure.Fact) fate {
 		if toldEnd(f) { // the wait reads after this
 			failures.Store(5)
+			told.Store(true)
 		}
 		return commits
 	})
 	r.st.setView(func() bool { return failures.Add(-1) >= 0 })
 	r.Release("hold")
+	for !told.Load() || failures.Load() >= 0 { // the test itself reads after them
+		pass(time.Millisecond)
+	}
 	r.rest()
 	done := r.until(func(f perdure.Fact) bool { _, ok := f.(perdure.ToolCompleted); return ok }).(perdure.ToolCompleted)
 	if done.Status != perdure.StatusSuccess || string(done.Result.Result) != `"forty-two"` {

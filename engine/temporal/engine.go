@@ -48,7 +48,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	var scheduled error
 	select {
 	case <-e.Started():
-		scheduled = e.scheduler.Run(ctx, granted{e.Granted}) // it releases the work before the engine ends
+		scheduled = e.scheduler.Run(ctx, granted{e.Granted, e.scheduler.cfg.CapabilityOf}) // it releases the work before the engine ends
 	case <-ctx.Done():
 	}
 	stopEngine()
@@ -62,7 +62,10 @@ type outside struct{ *Scheduler }
 func (o outside) StartQueued() { o.Scheduler.StartQueued("") }
 
 // granted is an engine as the activities use it.
-type granted struct{ *local.Granted }
+type granted struct {
+	*local.Granted
+	capabilityOf func(tool string, labels map[string]string) string // nil: no work needs any
+}
 
 var _ Host = granted{}
 
@@ -81,9 +84,9 @@ func (g granted) RunTask(ctx context.Context, id perdure.TaskID, by Grant) (Ran,
 // Due lists what waits for a scheduler.
 func (g granted) Due(ctx context.Context, after string, limit int) (Waiting, error) {
 	page, err := g.Granted.Due(ctx, after, limit)
-	due := Waiting{Next: page.Next, Runs: runsOf(page.Runs)}
+	due := Waiting{Next: page.Next, Runs: g.runsOf(page.Runs)}
 	for _, s := range page.Sessions {
-		due.Sessions = append(due.Sessions, sessionOf(s))
+		due.Sessions = append(due.Sessions, g.sessionOf(s))
 	}
 	return due, err
 }
@@ -91,13 +94,13 @@ func (g granted) Due(ctx context.Context, after string, limit int) (Waiting, err
 // DueSession returns a session if it waits for a driver.
 func (g granted) DueSession(ctx context.Context, id perdure.SessionID) (WaitingSession, bool, error) {
 	w, waits, err := g.Granted.DueSession(ctx, id)
-	return sessionOf(w), waits, err
+	return g.sessionOf(w), waits, err
 }
 
 // DueRuns returns the runs of a session that wait for a process.
 func (g granted) DueRuns(ctx context.Context, id perdure.SessionID) ([]WaitingRun, error) {
 	runs, err := g.Granted.DueRuns(ctx, id)
-	return runsOf(runs), err
+	return g.runsOf(runs), err
 }
 
 // Interrupt ends the turn of a session.
@@ -111,13 +114,23 @@ func (g granted) CancelTask(ctx context.Context, id perdure.TaskID, by, why stri
 	return err
 }
 
-func sessionOf(w host.WaitingSession) WaitingSession {
-	return WaitingSession{ID: w.ID, Seq: w.Seq, Grant: w.Grant, Orphaned: w.Orphaned}
+func (g granted) sessionOf(w host.WaitingSession) WaitingSession {
+	return WaitingSession{
+		ID: w.ID, Seq: w.Seq, Grant: w.Grant, Home: string(w.Home), Queue: g.capability("", w.Labels), Orphaned: w.Orphaned,
+	}
 }
 
-func runsOf(all []host.WaitingRun) (runs []WaitingRun) {
+func (g granted) runsOf(all []host.WaitingRun) (runs []WaitingRun) {
 	for _, w := range all {
-		runs = append(runs, WaitingRun{ID: w.ID, Grant: w.Grant, Home: string(w.Home)})
+		runs = append(runs, WaitingRun{ID: w.ID, Grant: w.Grant, Home: string(w.Home), Queue: g.capability(w.Tool, w.Labels)})
 	}
 	return runs
+}
+
+// capability returns what work needs; empty: nothing.
+func (g granted) capability(tool string, labels map[string]string) string {
+	if g.capabilityOf == nil {
+		return ""
+	}
+	return g.capabilityOf(tool, labels)
 }

@@ -1,6 +1,7 @@
 package temporal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,11 +19,19 @@ import (
 // Config configures a scheduler. The zero value of a field is its default.
 type Config struct {
 	Client client.Client // required; Dial makes one
-	Prefix string        // of all names in the namespace; default "perdure"
-	Home   string        // the id of this process's data directory; empty: it has none
+	// Namespace is that of Client. A store notes it as a part of its scheduler's name; default
+	// "default".
+	Namespace string
+	Prefix    string // of all names in the namespace; default "perdure"
+	Home      string // the id of this process's data directory; empty: it has none
 	// Capabilities are what this process offers to work that needs it, such as "gpu". It also does
 	// the work that needs none.
 	Capabilities []string
+	// CapabilityOf returns what work needs; empty: nothing. tool is empty for a session, whose
+	// foreground calls run in the process that drives it; labels are those of the session. It does
+	// no I/O, is called concurrently, and every process must answer the same. nil: nothing is
+	// needed.
+	CapabilityOf func(tool string, labels map[string]string) string
 	// Heartbeat is how long Temporal waits for a sign of life before it moves work; default 5 s.
 	// Each running session and task sends three signs in this time.
 	Heartbeat time.Duration
@@ -68,9 +77,7 @@ func New(cfg Config) (*Scheduler, error) {
 }
 
 func withDefaults(cfg Config) Config {
-	if cfg.Prefix == "" {
-		cfg.Prefix = defaultPrefix
-	}
+	cfg.Namespace, cfg.Prefix = cmp.Or(cfg.Namespace, client.DefaultNamespace), cmp.Or(cfg.Prefix, defaultPrefix)
 	for field, value := range map[*time.Duration]time.Duration{
 		&cfg.Heartbeat: 5 * time.Second, &cfg.Patience: 15 * time.Second, &cfg.Drain: 10 * time.Second,
 		&cfg.Tidy: 5 * time.Second, &cfg.Reconcile: 5 * time.Second,
@@ -118,6 +125,13 @@ func check(cfg Config) error {
 	}
 	return errors.Join(errs...)
 }
+
+// StoreName is the name by which a store notes the scheduler on Temporal with this namespace and
+// prefix.
+func StoreName(namespace, prefix string) string { return "temporal:" + namespace + "/" + prefix }
+
+// Name is the name by which a store notes this scheduler.
+func (s *Scheduler) Name() string { return StoreName(s.cfg.Namespace, s.cfg.Prefix) }
 
 // Wake says that the journal of a session has events that its driver may not have read. It does not
 // block and does no I/O.

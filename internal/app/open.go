@@ -74,7 +74,7 @@ func asEngine[E cli.Engine](eng E, err error) (cli.Engine, error) {
 
 // openHere opens an engine in this process.
 func (p Program) openHere(ctx context.Context, o cli.OpenOptions) (*localEngine, error) {
-	scheduler, err := p.scheduler(o.Access)
+	scheduler, err := p.scheduler(o.Access, o.Database)
 	if err != nil {
 		return nil, err
 	}

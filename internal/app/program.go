@@ -2,7 +2,9 @@ package app
 
 import (
 	"context"
+	"fmt"
 
+	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/engine/host"
 	"github.com/perdure/perdure/engine/local"
@@ -28,6 +30,8 @@ type Program struct {
 // Scheduler decides when and in which process the work of a store is done.
 type Scheduler struct {
 	Name string // as a store notes it
+	// Shared says that it works only on a database that several processes share.
+	Shared bool
 	// Open opens an engine whose work this scheduler schedules, and starts nothing. run does the
 	// work until its context ends, and returns when all of it has stopped. Lost: the process has
 	// lost its work to others, and may open another engine.
@@ -36,11 +40,17 @@ type Scheduler struct {
 
 // scheduler returns the scheduler of a process. One that does not work on the store has no use for
 // another than engine/local, which starts nothing by itself.
-func (p Program) scheduler(access cli.AccessMode) (Scheduler, error) {
+// Invalid: the scheduler needs a database, and none is named.
+func (p Program) scheduler(access cli.AccessMode, database string) (Scheduler, error) {
 	if p.Scheduler == nil || access != cli.Writing {
 		return Scheduler{Name: host.LocalScheduler, Open: openLocal}, nil
 	}
-	return p.Scheduler()
+	s, err := p.Scheduler()
+	if err == nil && s.Shared && database == "" {
+		err = fmt.Errorf("%w store: %s works on a Postgres database, which its servers share: name it with --database or PERDURE_DATABASE; "+
+			"perdure works on a data directory", perdure.Invalid, p.CommandLine.Name)
+	}
+	return s, err
 }
 
 // openLocal opens an engine that schedules its work in this process.

@@ -36,7 +36,7 @@ func (p Program) serve(ctx context.Context, s cli.ServeOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	scheduler, err := p.scheduler(cli.Writing)
+	scheduler, err := p.scheduler(cli.Writing, s.Database)
 	if err != nil {
 		return err
 	}

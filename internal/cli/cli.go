@@ -317,7 +317,7 @@ func (a *app) asUsageError(err error) error {
 		return &userError{code: exitUsage, message: err.Error(), hint: limitsAdvice}
 	}
 	if strings.Contains(err.Error(), "unknown flag --temporal") {
-		return &userError{code: exitUsage, message: err.Error(), hint: "perdure-temporal is the program that has this flag: docs/how-to/prepare-temporal.md"}
+		return &userError{code: exitUsage, message: err.Error(), hint: "perdure-temporal is the program that has this flag: docs/how-to/use-temporal.md"}
 	}
 	var parse *kong.ParseError
 	if errors.As(err, &parse) && parse.Context != nil {

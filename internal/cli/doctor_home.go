@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
 )
 
@@ -17,7 +19,12 @@ func (a *app) checkHomes(ctx context.Context) (checks []Check) {
 		homes, err = eng.Sessions().Homes(ctx)
 		return err
 	})
-	if err != nil && a.flags.Database != "" {
+	switch {
+	case a.flags.Database == "":
+	case errors.Is(err, perdure.NotFound):
+		return []Check{{Name: "homes", Health: HealthOK,
+			Detail: "the database has no data yet: the first server creates it; if it should have some, check the name in its URL"}}
+	case err != nil:
 		return []Check{{Name: "homes", Health: HealthError, Detail: err.Error(),
 			Fix: "check that the database is running, and that the URL in PERDURE_DATABASE is right"}}
 	}

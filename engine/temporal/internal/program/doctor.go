@@ -13,7 +13,7 @@ import (
 
 // diagnose checks Temporal as a scheduler with these flags and this data directory would use it.
 func (o *options) diagnose(ctx context.Context, dataDir string) []cli.Check {
-	c, settings, err := o.dial()
+	c, settings, err := o.dial(nil)
 	if err != nil {
 		return []cli.Check{{Name: "temporal settings", Health: cli.HealthError, Detail: err.Error(),
 			Fix: "correct what the message names; temporal.toml and TEMPORAL_… are those of Temporal's own command line"}}
@@ -22,7 +22,7 @@ func (o *options) diagnose(ctx context.Context, dataDir string) []cli.Check {
 	ctx, stop := context.WithTimeout(ctx, reachTime)
 	defer stop()
 	var checks []cli.Check
-	for _, found := range temporal.Doctor(ctx, c, settings.Namespace, temporal.Config{Prefix: o.TemporalPrefix, Home: homeOf(dataDir)}) {
+	for _, found := range temporal.Doctor(ctx, c, settings.Namespace, temporal.Config{Prefix: o.TemporalPrefix, Home: homeOf(dataDir), Capabilities: o.TemporalOffers}) {
 		check := cli.Check{Name: found.Name, Health: cli.HealthOK, Detail: found.Detail, Fix: found.Fix}
 		if !strings.HasPrefix(check.Name, "task queue") {
 			check.Name = "temporal " + check.Name

@@ -14,7 +14,8 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
 
-	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/engine/local"
 	"github.com/perdure/perdure/engine/temporal"
 	"github.com/perdure/perdure/internal/app"
 	"github.com/perdure/perdure/internal/cli"
@@ -27,9 +28,11 @@ const reachTime = 45 * time.Second
 // options are the flags of every command that say where Temporal is. What they leave out comes from
 // the environment and from Temporal's configuration file.
 type options struct {
-	Temporal          string `help:"Address of Temporal: HOST:PORT. Default: TEMPORAL_ADDRESS, then Temporal's configuration file, then localhost:7233. The variables TEMPORAL_TLS_… and TEMPORAL_API_KEY are read, too." placeholder:"HOST:PORT"`
-	TemporalNamespace string `name:"temporal-namespace" help:"Namespace at Temporal. Default: TEMPORAL_NAMESPACE, then Temporal's configuration file, then default." placeholder:"NAME"`
-	TemporalPrefix    string `name:"temporal-prefix" help:"First part of the names of workflows and task queues. Stores that share a namespace need different ones." placeholder:"WORD" env:"PERDURE_TEMPORAL_PREFIX" default:"perdure"`
+	Temporal          string   `help:"Address of Temporal: HOST:PORT. Default: TEMPORAL_ADDRESS, then Temporal's configuration file, then localhost:7233. The variables TEMPORAL_TLS_… and TEMPORAL_API_KEY are read, too." placeholder:"HOST:PORT"`
+	TemporalNamespace string   `name:"temporal-namespace" help:"Namespace at Temporal. Default: TEMPORAL_NAMESPACE, then Temporal's configuration file, then default." placeholder:"NAME"`
+	TemporalOffers    []string `name:"temporal-offers" help:"What this server offers to work that needs it, for instance gpu. It also does the work that needs nothing. Repeatable." placeholder:"WORD" env:"PERDURE_TEMPORAL_OFFERS"`
+	TemporalNeeds     []need   `name:"temporal-needs" help:"Work that needs a server which offers WORD: runs of the tools whose names match, or sessions with a label and their runs. All servers need the same. Repeatable." placeholder:"tool:PATTERN=WORD|label:KEY=VALUE=WORD" env:"PERDURE_TEMPORAL_NEEDS"`
+	TemporalPrefix    string   `name:"temporal-prefix" help:"First part of the names of workflows and task queues. Stores that share a namespace need different ones." placeholder:"WORD" env:"PERDURE_TEMPORAL_PREFIX" default:"perdure"`
 }
 
 // New returns the program.
@@ -45,16 +48,42 @@ func New() app.Program {
 	}
 }
 
-// scheduler returns the scheduler of a process that works on a store.
+// scheduler returns the scheduler of a process that works on a store. It does not connect.
 func (o *options) scheduler() (app.Scheduler, error) {
-	return app.Scheduler{}, fmt.Errorf("%w: perdure-temporal does not do the work of a store yet: run perdure serve; "+
-		"setup, doctor, and commands that read or use a server are available", perdure.Unavailable)
+	c, settings, err := o.dial(nil)
+	if err != nil {
+		return app.Scheduler{}, err
+	}
+	c.Close() // each engine has a client of its own, which ends with its work
+	return app.Scheduler{Name: temporal.StoreName(settings.Namespace, o.TemporalPrefix), Shared: true, Open: o.open}, nil
 }
 
-// dial returns a client for Temporal and its settings. It does not connect.
-func (o *options) dial() (client.Client, client.Options, error) {
+// open opens an engine whose work Temporal gives out.
+func (o *options) open(ctx context.Context, cfg local.Config) (engine.Engine, func(context.Context) error, error) {
+	c, settings, err := o.dial(cfg.Log)
+	if err != nil {
+		return nil, nil, err
+	}
+	eng, err := temporal.Open(ctx, cfg, temporal.Config{Client: c, Namespace: settings.Namespace, Prefix: o.TemporalPrefix,
+		Capabilities: o.TemporalOffers, CapabilityOf: o.capabilityOf, Drain: max(cfg.Timing.Drain, 0), Log: cfg.Log})
+	if err != nil {
+		c.Close()
+		return nil, nil, err
+	}
+	return eng, func(ctx context.Context) error {
+		defer c.Close()
+		return eng.Run(ctx)
+	}, nil
+}
+
+// dial returns a client for Temporal and its settings. It does not connect. A client without a log
+// logs nothing.
+func (o *options) dial(to *slog.Logger) (client.Client, client.Options, error) {
+	if to == nil {
+		to = slog.New(slog.DiscardHandler)
+	}
 	return temporal.Dial(temporal.DialOptions{
-		Address: o.Temporal, Namespace: o.TemporalNamespace, Log: log.NewStructuredLogger(slog.New(slog.DiscardHandler)),
+		Address: o.Temporal, Namespace: o.TemporalNamespace, Log: log.NewStructuredLogger(to),
 	})
 }
 
@@ -65,7 +94,7 @@ type setupCommand struct {
 
 // Run registers the namespace, and says what it did.
 func (c *setupCommand) Run(ctx context.Context, out cli.Messages) error {
-	at, settings, err := c.options.dial()
+	at, settings, err := c.options.dial(nil)
 	if err != nil {
 		return err
 	}

@@ -12,13 +12,17 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/perdure/perdure/internal/app"
+	"github.com/perdure/perdure/internal/pgtest"
 )
 
 // apiKey is the key that a frontend with a key wants.
 const apiKey = "key-0123456789abcdef"
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"perdure-temporal": func() { app.Main(New()) }})
+	testscript.Main(m, map[string]func(){
+		"perdure-temporal": func() { app.Main(New()) },
+		"perdure":          func() { app.Main(app.Program{}) },
+	})
 }
 
 // TestScripts runs the program as people do. A build for tests with a server has a real one.
@@ -44,6 +48,9 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"frontend": frontend, "exits": exits,
+			"database": func(ts *testscript.TestScript, _ bool, _ []string) { // sets PERDURE_DATABASE to an empty one
+				ts.Setenv("PERDURE_DATABASE", pgtest.Database(t, nil))
+			},
 		},
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
