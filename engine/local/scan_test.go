@@ -17,8 +17,8 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// looks is a store that records when it is read for all workers. Only a scan for orphans reads them,
-// more than once at the same time.
+// looks is a store that records when it is read for all workers. Only a scan for orphans reads
+// them, more than once at the same time.
 type looks struct {
 	store.Store
 	mu sync.Mutex

@@ -183,7 +183,7 @@ func outerPackages() []importRow {
 		{"internal/archtest", ""},
 
 		{"engine/temporal/cmd/*", anything},
-		{"engine/temporal/internal/program", ". engine/temporal internal/app internal/cli"},
+		{"engine/temporal/internal/program", ". engine engine/local engine/temporal internal/app internal/cli"},
 		{"internal/app", anything}, // wires adapters for the programs
 		{"cmd/*", anything},
 		{"examples/*", anything},

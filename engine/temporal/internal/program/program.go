@@ -1,8 +1,8 @@
 // Package program is what perdure-temporal has beyond perdure: the flags that say where Temporal
 // is, the command setup, and the checks that doctor makes of Temporal.
 //
-// It may import internal/app and engine/temporal. The one thing to know: it never decides about
-// work. The scheduler that it returns is engine/temporal's.
+// It may import internal/app, engine/temporal, and the types of engines. The one thing to know: it
+// never decides about work. The scheduler that it returns is engine/temporal's.
 package program
 
 import (
