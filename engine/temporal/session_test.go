@@ -43,6 +43,7 @@ func TestSession(t *testing.T) {
 		"is_interrupted_when_an_operator_cancels":       sessionCanceled,
 		"is_interrupted_when_canceled_while_idle":       sessionCanceledIdle,
 		"does_not_spin_when_the_journal_is_shorter":     sessionRestored,
+		"hears_of_events_of_a_shorter_journal":          sessionImported,
 	}
 	for name, law := range laws {
 		t.Run(name, func(t *testing.T) {
@@ -246,6 +247,18 @@ func sessionKnown(t *testing.T) {
 
 	if tries := s.session(t, wake{Seq: 4}); len(tries) != 1 {
 		t.Errorf("%d tries, want 1: the driver has read up to 9", len(tries))
+	}
+}
+
+// sessionImported: a session that was read up to 37 is deleted, and imported with 21 events.
+func sessionImported(t *testing.T) {
+	s := newStage(t)
+	s.drives(func(n int, in workInput) (driveResult, error) { return rests([]int64{37, 21, 30}[n-1])(n, in) })
+	s.after(5*time.Second, wake{Seq: 21, Due: true})
+	s.after(10*time.Second, wake{Seq: 30, Grant: 2})
+
+	if tries := s.session(t, wake{Seq: 37}); len(tries) != 3 {
+		t.Errorf("%d tries, want 3: at the start, after the import, and for event 30", len(tries))
 	}
 }
 

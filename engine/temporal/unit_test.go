@@ -445,6 +445,20 @@ func TestReconciler(t *testing.T) {
 		}
 	})
 
+	t.Run("has_a_session_driven_that_never_had_a_grant", func(t *testing.T) {
+		t.Parallel()
+		r, temporal, _ := fresh(func(string, int) (Waiting, error) {
+			return Waiting{Sessions: []WaitingSession{{ID: "a", Seq: 4}, {ID: "b", Seq: 4, Grant: 1}}}, nil
+		})
+		if _, err := r.pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want := []started{{"p/session/a", wake{Seq: 4, Due: true}}, {"p/session/b", wake{Seq: 4, Grant: 1}}}
+		if !slices.Equal(temporal.all, want) {
+			t.Errorf("told %+v, want %+v", temporal.all, want)
+		}
+	})
+
 	t.Run("reads_every_page", func(t *testing.T) {
 		t.Parallel()
 		r, temporal, _ := fresh(func(after string, _ int) (Waiting, error) {

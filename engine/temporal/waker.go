@@ -162,9 +162,10 @@ func newStarter(n names, c client.Client) starter {
 	}}
 }
 
-// session says that a session waits for a driver.
+// session says that a session waits for a driver. One that never had a grant may have the id of a
+// deleted session, whose workflow knows a longer journal.
 func (s starter) session(ctx context.Context, w WaitingSession) error {
-	msg := wake{Seq: w.Seq, Grant: w.Grant, Queue: w.Queue, Home: w.Home, Due: w.Orphaned}
+	msg := wake{Seq: w.Seq, Grant: w.Grant, Queue: w.Queue, Home: w.Home, Due: w.Orphaned || w.Grant == 0}
 	return s.send(ctx, s.names.session(w.ID), msg, sessionType, sessionState{ID: string(w.ID)})
 }
 

@@ -43,7 +43,11 @@ func (w workflows) drive(ctx workflow.Context, s *sessionState) time.Duration {
 		return s.failed(err)
 	}
 	taken, wait := s.returned(rest.workResult)
-	if taken { // the driver has read at least the events from before the activity began
+	if taken {
+		if rest.Seq != 0 && rest.Seq < told { // deleted meanwhile, and imported with a shorter journal
+			s.Seq, told = rest.Seq, rest.Seq
+		}
+		// The driver has read at least the events from before the activity began.
 		s.Seen, s.Again = max(told, rest.Seq), rest.Again
 	}
 	return wait
