@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/egress"
 	"github.com/perdure/perdure/internal/pgtest"
 	"github.com/perdure/perdure/internal/soak"
