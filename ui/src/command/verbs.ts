@@ -94,6 +94,7 @@ export const ways: Record<string, Way> = {
   "session interrupt": { op: "interrupt-session" },
   "session label": { op: "update-session", args: session },
   "session list": { op: "list-sessions" },
+  "session move": { op: "move-session" },
   "session new": { op: "create-session" },
   "session pause": { op: "pause-session" },
   "session rename": { op: "update-session", body: (v) => ({ title: v.title }) },
