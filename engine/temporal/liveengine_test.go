@@ -69,7 +69,7 @@ func (w *engineWorld) Start(t *testing.T) engine.Engine {
 		t.Cleanup(c.Close)
 		e := &liveEngine{store: enginerig.NewKillableStore(w.shared, &w.commits, enginerig.KillPoint{}), ended: make(chan error, 1)}
 		e.Engine, err = Open(t.Context(), enginerig.Config(w.setup, e.store, w.model, w.Tools()), Config{Client: c,
-			Prefix: w.prefix, Heartbeat: liveHeartbeat, Patience: time.Second, Tidy: 2 * time.Second,
+			Prefix: w.prefix, Heartbeat: 3 * time.Second, Patience: time.Second, Tidy: 2 * time.Second,
 			Reconcile: 200 * time.Millisecond, Drain: time.Second})
 		if err != nil {
 			t.Fatal(err)

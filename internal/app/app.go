@@ -27,6 +27,7 @@ import (
 	"github.com/perdure/perdure/internal/cli/chaoscmd"
 	"github.com/perdure/perdure/internal/cli/demo"
 	"github.com/perdure/perdure/internal/cli/mcp"
+	_ "github.com/perdure/perdure/internal/gcstart" // commands are short
 	"github.com/perdure/perdure/internal/redact"
 	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/tool/shell"

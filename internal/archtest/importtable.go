@@ -95,6 +95,7 @@ func leafPackages() []importRow {
 		{"internal/modelhistory", ". model internal/strictjson"},
 		{"internal/modelwire", ". model"},
 		{"internal/redact", ""},
+		{"internal/gcstart", ""},
 		{"internal/growmap", ""},
 		{"internal/hmacuuid", ""},
 		{"internal/shorten", ""},

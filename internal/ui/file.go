@@ -5,7 +5,7 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"embed"
-	"encoding/hex"
+	"encoding/base64"
 	"io/fs"
 	"net/http"
 	"path"
@@ -24,6 +24,10 @@ const (
 	indexFile    = "index.html"
 	assetsFolder = "assets/" // files whose names contain a hash of their content
 )
+
+// tagBytes is how much of a file's hash its ETag has. The first load is dozens of files, so a long
+// one would weigh.
+const tagBytes = 9
 
 // policy lets the page load and reach its own server only. It runs no inline script and no inline
 // style sheet, and no other page shows it in a frame.
@@ -65,7 +69,7 @@ var files = sync.OnceValue(func() map[string]content {
 
 func newContent(name string, text []byte) content {
 	sum := sha256.Sum256(text)
-	return content{media: mediaTypes[path.Ext(name)], text: text, packed: pack(text), tag: `"` + hex.EncodeToString(sum[:16]) + `"`}
+	return content{media: mediaTypes[path.Ext(name)], text: text, packed: pack(text), tag: `"` + base64.RawURLEncoding.EncodeToString(sum[:tagBytes]) + `"`}
 }
 
 // pack compresses a text.

@@ -96,6 +96,7 @@ function report(what: string, w: Work) {
 // What is compared is processor time of the main thread, not time: on a busy machine the time between
 // two pictures says how busy it is. The page and its reference take turns.
 test("twenty cards with 200 pieces a second each cost little more than their texts alone", async ({ page, server, context }) => {
+  test.setTimeout(240_000);
   const id = await server.session("Twenty cards");
   await enter(page, server, `sessions/${id}`);
   await expect(connection(page)).toHaveAttribute("data-state", "live");
