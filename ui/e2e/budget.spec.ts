@@ -110,7 +110,7 @@ test("twenty cards with 200 pieces a second each cost little more than their tex
     const grown = () => page.locator(".card pre").last().innerText();
     const before = await grown();
     const c = await measureWork(page, 1500);
-    expect(await grown()).not.toBe(before);
+    await expect.poll(grown, { timeout: 30_000 }).not.toBe(before);
     await plainTexts(plain, await page.locator(".card pre").count());
     await plain.bringToFront();
     await page.goto(`${server.url}/ui/settings`);
