@@ -61,7 +61,7 @@ func TestHubKeepsTheNewest1024Frames(t *testing.T) {
 }
 
 // TestHubCountsWhatWasLostOnTheWay relays frames of another process, each after one that was lost.
-// A watcher that misses some of them is told of both losses.
+// A watcher that misses some of them learns of both losses.
 func TestHubCountsWhatWasLostOnTheWay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

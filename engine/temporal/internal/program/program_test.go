@@ -74,8 +74,8 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 
 // frontend [WORD…] starts a Temporal server and sets the variable ADDRESS. With tls, clients need a
 // certificate: the files ca.pem, client.pem and client.key are for them, and other.pem and
-// other.key are of nobody. With key, they need the API key. With deny, they may not register
-// namespaces. key and deny need a simulated server.
+// other.key are of another authority. With key, they need the API key. With deny, they may not
+// register namespaces. key and deny need a simulated server.
 func frontend(ts *testscript.TestScript, _ bool, words []string) {
 	address := startServer(ts, slices.Contains(words, "key"), slices.Contains(words, "deny"))
 	if slices.Contains(words, "tls") {
