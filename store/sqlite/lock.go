@@ -23,7 +23,8 @@ const LockName = "lock"
 const (
 	forkGrace = 2 * time.Second
 	forkPause = 5 * time.Millisecond
-	maxHolder = 64 << 10 // bytes read from the lock file
+	lookGrace = 5 * time.Second // for which a command that looks at the lock may hold it
+	maxHolder = 64 << 10        // bytes read from the lock file
 )
 
 // errHeld reports that another descriptor holds the lock.

@@ -62,6 +62,30 @@ func TestLockOfADeadHolder(t *testing.T) {
 	}
 }
 
+// TestLockOfALook acquires the lock while other processes look whether it is held, which takes a
+// shared lock for an instant (R30).
+func TestLockOfALook(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	look, err := os.OpenFile(filepath.Join(dir, LockName), os.O_RDWR|os.O_CREATE, 0o600)
+	if err == nil {
+		err = syscall.Flock(int(look.Fd()), syscall.LOCK_SH)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(50*time.Millisecond, func() { _ = look.Close() })
+
+	lock, err := lockDir(dir, time.Now(), "test")
+
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.release(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestLockIsGivenBackForAll releases the lock while a forked child before exec also holds it. The
 // lock is free at once: the recorded owner is alive, so lockDir would not wait for the child (R30).
 func TestLockIsGivenBackForAll(t *testing.T) {
