@@ -265,7 +265,7 @@ func (e Grants) dueSessions(r store.Reader) (due []WaitingSession, err error) {
 }
 
 func (e Grants) waitingSession(r store.Reader, row store.Session) (w WaitingSession, waits bool, err error) {
-	w = WaitingSession{ID: row.ID, Seq: row.LastSeq, Home: e.homeOfFiles(row), Labels: row.Labels, Orphaned: row.Worker != ""}
+	w = WaitingSession{ID: row.ID, Seq: row.LastSeq, Home: homeOfFiles(e.cfg, row), Labels: row.Labels, Orphaned: row.Worker != ""}
 	waits = row.Worker == "" && row.Unread() || row.Worker != "" && row.Worker != e.worker && !e.WorkerAlive(r, row.Worker)
 	if waits {
 		w.Grant, err = r.Workers().Granted(store.Work{Session: row.ID})
@@ -280,14 +280,6 @@ func (e Grants) waitingRun(r store.Reader, t perdure.Task) (WaitingRun, error) {
 	}
 	session, err := r.Sessions().Get(t.Session)
 	return WaitingRun{
-		ID: t.ID, Grant: last, Home: cmp.Or(t.Home, e.homeOfFiles(session)), Tool: t.Tool, Labels: session.Labels,
+		ID: t.ID, Grant: last, Home: cmp.Or(t.Home, homeOfFiles(e.cfg, session)), Tool: t.Tool, Labels: session.Labels,
 	}, err
-}
-
-// homeOfFiles is the home where alone a session can be worked on; empty: any process can.
-func (e Grants) homeOfFiles(row store.Session) perdure.HomeID {
-	if e.cfg.Storage.Shared {
-		return ""
-	}
-	return row.Home
 }

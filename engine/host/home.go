@@ -12,8 +12,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// filesHome is the home of files that this process creates for sessions; empty: they bind the
-// session to none.
+// filesHome is the home of files that this process creates for sessions; empty: they bind a session
+// to none (RC25).
 func filesHome(cfg Config) perdure.HomeID {
 	if !cfg.Workers.Shared || cfg.Storage.Shared {
 		return ""
@@ -27,17 +27,26 @@ func (e *Host) WaitsElsewhere(s store.Session) bool {
 	return !s.WaitsSince.IsZero() && e.effects.FilesElsewhere(s)
 }
 
+// homeOfFiles is the only home at which a session can be worked on; empty: every process can.
+func homeOfFiles(cfg Config, row store.Session) perdure.HomeID {
+	if cfg.Storage.Shared {
+		return ""
+	}
+	return row.Home
+}
+
 // homeOf describes the home of a session; nil: it has none, or every worker reaches its files. It
 // waits only while no worker of its home is alive: a live one acquires it within a heartbeat.
 func (e hostSessions) homeOf(r store.Reader, row store.Session) (*engine.SessionHome, error) {
-	if row.Home == "" || e.cfg.Storage.Shared {
+	id := homeOfFiles(e.cfg, row)
+	if id == "" {
 		return nil, nil
 	}
-	h, err := r.Workers().Home(row.Home)
+	h, err := r.Workers().Home(id)
 	if errors.Is(err, perdure.NotFound) {
-		h, err = store.Home{ID: row.Home}, nil
+		h, err = store.Home{ID: id}, nil
 	}
-	shown := &engine.SessionHome{ID: row.Home, Host: h.Host, Here: row.Home == e.cfg.Storage.Home}
+	shown := &engine.SessionHome{ID: id, Host: h.Host, Here: id == e.cfg.Storage.Home}
 	if !h.Present {
 		shown.WaitsSince = row.WaitsSince
 	}
@@ -174,7 +183,7 @@ func (e hostSessions) homeOfImported(p archivedSession) perdure.HomeID {
 		files = files || i.Blob
 	}
 	if files {
-		return e.effects.FilesHome()
+		return filesHome(e.cfg)
 	}
 	first, err := perdure.DecodeEvent(p.Events[0])
 	if created, ok := first.Fact.(perdure.SessionCreated); err == nil && ok {

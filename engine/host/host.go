@@ -164,7 +164,7 @@ func (e *Host) newEffects(cfg Config) (*effect.Effects, error) {
 		Outbound: e.limiterPort(), Org: cfg.Org, Agents: subagentDirectory{hostAgents{e}},
 		ScheduleFailures: cfg.Timekeeping.Schedules.MaxFailures,
 		Meter:            e.meter, Telemetry: e.telemetry, Log: cfg.Log, Shared: cfg.Workers.Shared,
-		Home: core.Home{ID: cfg.Storage.Home, Wait: cfg.Workers.HomeWait, FilesShared: cfg.Storage.Shared, HasFiles: cfg.Storage.HasFiles},
+		Home: core.Home{ID: cfg.Storage.Home, Wait: cfg.Workers.HomeWait, Files: filesHome(cfg), FilesShared: cfg.Storage.Shared, HasFiles: cfg.Storage.HasFiles},
 	})
 }
 

@@ -63,12 +63,12 @@ func (e *Engine) findDisconnected(r store.Reader) ([]store.Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	scanner := perdure.WorkerID(last.Content)
-	switch scanner {
+	switch by := perdure.WorkerID(last.Content); by {
 	case "":
 		return nil, nil
 	case e.worker.ID:
 		return r.Workers().Disconnected("")
+	default:
+		return r.Workers().Disconnected(by)
 	}
-	return r.Workers().Disconnected(scanner)
 }

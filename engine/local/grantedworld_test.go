@@ -114,7 +114,7 @@ func (w *grantedWorld) Kill(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil {
+		if err != nil && !errors.Is(err, perdure.NotFound) { // it is gone already
 			t.Error(err)
 		}
 	}

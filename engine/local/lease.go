@@ -206,7 +206,7 @@ func (e *Engine) sendHeartbeats(ctx context.Context) {
 		case errors.Is(err, perdure.Lost):
 			e.lapse(err)
 			return
-		case store.Broken(err):
+		case store.Broken(err), errors.Is(err, perdure.Conflict): // the store has another scheduler by now
 			e.mu.Lock()
 			e.fail(err)
 			e.mu.Unlock()

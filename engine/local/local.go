@@ -114,7 +114,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		err = e.loop(work)
 	}
 	// The cause explains why work ended; err may only be a consequence of it.
-	if cause := context.Cause(work); store.Broken(cause) || errors.Is(cause, perdure.Lost) {
+	if cause := context.Cause(work); store.Broken(cause) || errors.Is(cause, perdure.Lost) || errors.Is(cause, perdure.Conflict) {
 		err = cause
 	}
 	return runError(ctx, err)

@@ -149,6 +149,28 @@ func TestOneLooksForOrphans(t *testing.T) {
 	})
 }
 
+// addOrphan adds task number i, of the tool "never", that a dead worker ran.
+func addOrphan(tx store.Tx, session perdure.SessionID, i int) error {
+	task := perdure.Task{
+		ID: perdure.TaskID(fmt.Sprintf("task_%03d", i)), Session: session, RootSession: session, Tool: "never", Class: perdure.AtMostOnce,
+		Lane: perdure.Background, Spec: perdure.TaskSpec{Tool: "never", Arguments: []byte(`{}`)},
+		State: perdure.TaskRunning, Attempt: 1, Executions: 1, Worker: "worker_dead", Delivery: perdure.Manual,
+	}
+	task.Run = perdure.RunID(fmt.Sprintf("run_%03d", i))
+	call := perdure.Call{Key: task.LedgerKey(), Task: task.ID, Attempt: 1, Tool: "never", Class: perdure.AtMostOnce, Token: "old", Worker: "worker_dead"}
+	if _, _, err := tx.Tasks().Create(task); err != nil {
+		return err
+	}
+	_, _, err := tx.Calls().Claim(call, func(perdure.WorkerID) bool { return false })
+	return err
+}
+
+// never is a tool that must not run again.
+func never() tool.Tool {
+	return tool.NewBackground(tool.Spec{Name: "never", Description: "A fixture.", Class: perdure.AtMostOnce},
+		func(context.Context, struct{}, tool.Env) (string, error) { return "", errors.New("it ran") })
+}
+
 // TestManyOrphans has a worker die with more tasks than one pass takes over: the next pass follows
 // at once, not 5 s later.
 func TestManyOrphans(t *testing.T) {
@@ -156,9 +178,7 @@ func TestManyOrphans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tasks = 230
 		st := memory.New(memory.Config{})
-		never := tool.NewBackground(tool.Spec{Name: "never", Description: "A fixture.", Class: perdure.AtMostOnce},
-			func(context.Context, struct{}, tool.Env) (string, error) { return "", errors.New("it ran") })
-		all := watchers(t, st, tool.NewRegistry(never))
+		all := watchers(t, st, tool.NewRegistry(never()))
 		session, err := all[0].eng.Sessions().Create(t.Context(), perdure.Agent{})
 		if err != nil {
 			t.Fatal(err)
@@ -166,17 +186,7 @@ func TestManyOrphans(t *testing.T) {
 		synctest.Wait()
 		err = st.InTx(t.Context(), func(tx store.Tx) error {
 			for i := range tasks {
-				task := perdure.Task{
-					ID: perdure.TaskID(fmt.Sprintf("task_%03d", i)), Session: session.ID, RootSession: session.ID, Tool: "never", Class: perdure.AtMostOnce,
-					Lane: perdure.Background, Spec: perdure.TaskSpec{Tool: "never", Arguments: []byte(`{}`)},
-					State: perdure.TaskRunning, Attempt: 1, Executions: 1, Worker: "worker_dead", Delivery: perdure.Manual,
-				}
-				task.Run = perdure.RunID(fmt.Sprintf("run_%03d", i))
-				call := perdure.Call{Key: task.LedgerKey(), Task: task.ID, Attempt: 1, Tool: "never", Class: perdure.AtMostOnce, Token: "old", Worker: "worker_dead"}
-				if _, _, err := tx.Tasks().Create(task); err != nil {
-					return err
-				}
-				if _, _, err := tx.Calls().Claim(call, func(perdure.WorkerID) bool { return false }); err != nil {
+				if err := addOrphan(tx, session.ID, i); err != nil {
 					return err
 				}
 			}

@@ -76,6 +76,27 @@ func TestGrantedStore(t *testing.T) {
 	}
 }
 
+// TestGrantedStoreChanges: the scheduler of a store is changed while an engine under grants is cut
+// off, and its row is gone. The engine ends with its next heartbeat, instead of registering again.
+func TestGrantedStoreChanges(t *testing.T) {
+	t.Parallel()
+	r := newGrantRig(t, enginetest.Setup{Script: oneHold("hold_note"), Beat: 20 * time.Millisecond})
+	err := r.shared.InTx(t.Context(), func(tx store.Tx) error { return tx.Workers().Remove(r.a.Worker()) })
+	if err == nil {
+		_, err = host.ChangeScheduler(t.Context(), r.shared, host.LocalScheduler, true)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	err = <-r.a.ended
+
+	r.a.ended <- err // for the end of the test
+	if !errors.Is(err, perdure.Conflict) {
+		t.Errorf("got %v, want a conflict", err)
+	}
+}
+
 func refusesOthers(t *testing.T, st store.Store) {
 	t.Helper()
 	if err := working(t, st, func() {}); err != nil {

@@ -62,25 +62,32 @@ func (w *engineWorld) Start(t *testing.T) engine.Engine {
 	t.Helper()
 	w.engines = nil
 	for range 2 {
-		c, _, err := Dial(DialOptions{Address: w.address, Log: discardLogger()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(c.Close)
-		e := &liveEngine{store: enginerig.NewKillableStore(w.shared, &w.commits, enginerig.KillPoint{}), ended: make(chan error, 1)}
-		e.Engine, err = Open(t.Context(), enginerig.Config(w.setup, e.store, w.model, w.Tools()), Config{Client: c,
-			Prefix: w.prefix, Heartbeat: 3 * time.Second, Patience: time.Second, Tidy: 2 * time.Second,
-			Reconcile: 200 * time.Millisecond, Drain: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-		e.stop = stop
-		go func() { e.ended <- e.Run(ctx) }()
-		<-e.Started()
-		w.engines = append(w.engines, e)
+		w.join(t, Config{})
 	}
 	return w.engines[0].Engine
+}
+
+// join runs one more engine, with the capabilities of cfg.
+func (w *engineWorld) join(t *testing.T, cfg Config) *Engine {
+	t.Helper()
+	c, _, err := Dial(DialOptions{Address: w.address, Log: discardLogger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	cfg.Client, cfg.Prefix, cfg.Drain = c, w.prefix, time.Second
+	cfg.Heartbeat, cfg.Patience, cfg.Tidy, cfg.Reconcile = 3*time.Second, time.Second, 2*time.Second, 200*time.Millisecond
+	e := &liveEngine{store: enginerig.NewKillableStore(w.shared, &w.commits, enginerig.KillPoint{}), ended: make(chan error, 1)}
+	e.Engine, err = Open(t.Context(), enginerig.Config(w.setup, e.store, w.model, w.Tools()), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	e.stop = stop
+	go func() { e.ended <- e.Run(ctx) }()
+	<-e.Started()
+	w.engines = append(w.engines, e)
+	return e.Engine
 }
 
 // Engines returns the running engines.

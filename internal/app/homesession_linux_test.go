@@ -15,9 +15,9 @@ import (
 	"github.com/perdure/perdure/internal/backup"
 )
 
-// bornAtOne begins a session at the first server, whose model has made a database there, and kills
-// that server once the second one is started.
-func (w shared) bornAtOne() perdure.SessionID {
+// startsAtOne begins a session at the first server, whose model has made a database there, and
+// kills that server once the second one is started.
+func (w shared) startsAtOne() perdure.SessionID {
 	w.one.t.Helper()
 	script, err := os.ReadFile("testdata/homes.yaml")
 	if err != nil {
@@ -94,7 +94,7 @@ func (d *doorway) homes() map[bool]engine.Home {
 func TestHomeOfSession(t *testing.T) {
 	t.Parallel()
 	w := newShared(t, "1s")
-	id := w.bornAtOne()
+	id := w.startsAtOne()
 	w.waits(id)
 
 	if r := w.two.once(http.MethodGet, "/v1/sessions/"+string(id)+"/databases"); r.status != http.StatusConflict || !strings.Contains(r.body, "are at home") {
@@ -126,7 +126,7 @@ func TestHomeOfSession(t *testing.T) {
 func TestHomeReplaced(t *testing.T) {
 	t.Parallel()
 	w := newShared(t, "1s")
-	id := w.bornAtOne()
+	id := w.startsAtOne()
 	w.waits(id)
 
 	lost := w.one.data
@@ -159,7 +159,7 @@ func TestHomeReplaced(t *testing.T) {
 func TestHomeDelete(t *testing.T) {
 	t.Parallel()
 	w := newShared(t, "1s")
-	id := w.bornAtOne()
+	id := w.startsAtOne()
 	folder := filepath.Join(w.one.data, backup.SQLFolder, string(id))
 
 	if r := w.two.once(http.MethodDelete, "/v1/sessions/"+string(id)); r.status != http.StatusOK && r.status != http.StatusNoContent {
@@ -193,7 +193,7 @@ func (d *doorway) once(method, path string) reply {
 func TestHomeMove(t *testing.T) {
 	t.Parallel()
 	w := newShared(t, "1s")
-	id := w.bornAtOne()
+	id := w.startsAtOne()
 	w.waits(id)
 	from := w.two.session(id).Home.ID
 

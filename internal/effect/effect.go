@@ -151,8 +151,8 @@ func (e *Effects) UseGrant(tx store.Tx, g core.Grant, w store.Work) error {
 	return e.core.Use(tx, g, w)
 }
 
-// HomeOfWork returns the home that alone can continue a session: that of its files, or that at
-// which running calls left what only it can judge. Empty: there is none.
+// HomeOfWork returns the only home that can continue a session: that of its files, or that at which
+// running calls left what no other can judge. Empty: every home can.
 func (e *Effects) HomeOfWork(r store.Reader, row store.Session) (perdure.HomeID, error) {
 	if e.core.FilesElsewhere(row) {
 		return row.Home, nil
@@ -180,10 +180,6 @@ func (e *Effects) FilesOf(id perdure.SessionID, actor string) (tool.Files, error
 
 // HomeOfNew is the home of a new session of an agent; empty: it has none yet.
 func (e *Effects) HomeOfNew(a perdure.Agent) perdure.HomeID { return e.core.HomeOfNew(a) }
-
-// FilesHome is the home of files that this process creates for a session; empty: they bind it to
-// none.
-func (e *Effects) FilesHome() perdure.HomeID { return e.core.FilesHome() }
 
 // FilesElsewhere reports whether the files of a session are at another home.
 func (e *Effects) FilesElsewhere(s store.Session) bool { return e.core.FilesElsewhere(s) }

@@ -56,6 +56,9 @@ type Config struct {
 type Home struct {
 	ID   perdure.HomeID // empty: there is none
 	Wait time.Duration  // for which remains of another home are left to it, after its last sign; -1: for ever
+	// Files is the home of files that this process creates for sessions; empty: they bind a session
+	// to no home.
+	Files perdure.HomeID
 	// FilesShared says that every worker reaches the files of all sessions, so that no session is
 	// bound to a home.
 	FilesShared bool

@@ -40,21 +40,12 @@ func (c *Core) RemainsAt(r store.Reader, home perdure.HomeID) perdure.ExecutionR
 	return perdure.RemainsUnseen
 }
 
-// FilesHome is the home of files that this process creates for a session; empty: they bind the
-// session to no home (RC25).
-func (c *Core) FilesHome() perdure.HomeID {
-	if !c.Shared || c.Home.FilesShared {
-		return ""
-	}
-	return c.Home.ID
-}
-
-// HomeOfNew is the home of a new session of an agent; empty: it has none yet.
+// HomeOfNew is the home of a new session of an agent; empty: it has none yet (RC25).
 func (c *Core) HomeOfNew(a perdure.Agent) perdure.HomeID {
 	if c.Home.HasFiles == nil || !c.Home.HasFiles(a) {
 		return ""
 	}
-	return c.FilesHome()
+	return c.Home.Files
 }
 
 // FilesElsewhere reports whether the files of a session are at another home, so that no work of the
