@@ -56,8 +56,8 @@ func rows(o options, binary string) []row {
 			onPostgres(count("R9", 10, 100), "--faults", "away", "--sessions", "8"),
 		},
 		{
-			"R12-postgres", "a server is stopped for up to 2.5 lease times, another one over the same Postgres takes over, the first goes on", "pauses", count("R12-postgres", 10, 100), nil,
-			onPostgres(count("R12-postgres", 10, 100), "--faults", "stop", "--rival", "--sessions", "8"),
+			"R12-postgres", "one of two servers over the same Postgres is stopped for up to 2.5 lease times, the other one takes over, the first goes on", "pauses", count("R12-postgres", 10, 100), nil,
+			onPostgres(count("R12-postgres", 10, 100), "--faults", "stop", "--workers", "2", "--sessions", "8"),
 		},
 		{
 			"R2", "the runtime dies, panics or gets an error at every call of every store method that a turn uses", "points", 0,

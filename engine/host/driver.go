@@ -91,8 +91,12 @@ func (d *Driver) Run(ctx context.Context) error {
 	if granted := d.grant.Load(); granted != nil {
 		g = *granted
 	}
+	woken := d.wokenAgain.Swap(false) // the journal is read now
 	drive, due, err := d.e.effects.Acquire(ctx, d.id, core.Grant(g))
 	if err != nil {
+		if woken {
+			d.wokenAgain.Store(true)
+		}
 		return err
 	}
 	d.drive = drive

@@ -1,6 +1,11 @@
 package local
 
-import "time"
+import (
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine/host"
+)
 
 // Blind keeps the lease valid by the worker's own clock, as if its process were stopped and none of
 // its timers fired. Only refusals by the store stop it then.
@@ -12,3 +17,6 @@ func Blind(e *Engine) {
 		e.lease.timer.Stop()
 	}
 }
+
+// NewDriver returns a driver of a session that Drive does not know.
+func (g *Granted) NewDriver(id perdure.SessionID) *host.Driver { return g.engine.host.NewDriver(id) }

@@ -103,6 +103,26 @@ func TestGrantOfAnother(t *testing.T) {
 	}
 }
 
+// TestGrantWoken: a driver that was woken before it read the journal has followed that when it
+// ends. Otherwise it would drive an idle session again and again.
+func TestGrantWoken(t *testing.T) {
+	t.Parallel()
+	r := newGrantRig(t, enginetest.Setup{Script: oneHold("hold_note")})
+	r.Release("hold_note")
+	if d := r.get(r.drive(t.Context(), r.a, host.Grant{Number: 1})); d.err != nil {
+		t.Fatal(d.err)
+	}
+	d := r.a.NewDriver(r.session)
+	d.Use(host.Grant{Number: 2})
+	d.Wake()
+
+	err := d.Run(t.Context())
+
+	if err != nil || d.Pending() {
+		t.Errorf("got %v; it wants to run again: %t", err, d.Pending())
+	}
+}
+
 // TestGrantEvicts: an owner that was evicted writes nothing any more, and its call is unknown.
 func TestGrantEvicts(t *testing.T) {
 	t.Parallel()

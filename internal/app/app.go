@@ -90,8 +90,8 @@ func (p Program) dependencies(terminal cli.Terminal, known *redact.Set) cli.Depe
 			},
 			Keep: func(ctx context.Context, k mcp.KeepOptions) error { return keepMCP(ctx, k, mcpLog(terminal, known)) },
 		},
-		Chaos:     chaoscmd.Run{Program: self(), Dial: dialChaos, Addr: freeAddr},
-		ChaosPart: chaosParts,
+		Chaos:     chaoscmd.Run{Program: self(), Dial: dialChaos, Addr: freeAddr, OpenScheduler: p.OpenChaos},
+		ChaosPart: p.chaosPart,
 	}
 }
 

@@ -73,12 +73,12 @@ func TestR01RandomKillPostgres(t *testing.T) {
 	}
 }
 
-// TestR12RivalPostgres repeatedly pauses a server beyond its lease while another server on the same
-// database takes over its sessions; then the first one continues. RIVAL_PAUSES is the number of
-// pauses.
-func TestR12RivalPostgres(t *testing.T) {
+// TestR12SeveralPostgres repeatedly pauses one of two servers beyond its lease while the other one
+// on the same database takes over its sessions; then the first one continues. PAUSES is the number
+// of pauses.
+func TestR12SeveralPostgres(t *testing.T) {
 	t.Parallel()
-	r, code, talk := chaosRun(t, "--kills", strconv.Itoa(soak.Count(t, "RIVAL_PAUSES", 5, 100)), "--sessions", "4", "--seed", "3", "--faults", "stop", "--store", "postgres", "--rival")
+	r, code, talk := chaosRun(t, "--kills", strconv.Itoa(soak.Count(t, "PAUSES", 5, 100)), "--sessions", "4", "--seed", "3", "--faults", "stop", "--store", "postgres", "--workers", "2")
 
 	if code != 0 || !r.OK {
 		t.Errorf("exit code %d: %+v\n%s", code, r.Violations, talk)

@@ -37,8 +37,8 @@ const (
 // chaosOutage is how long the driver of chaos waits for an unavailable server.
 const chaosOutage = 90 * time.Second
 
-// chaosParts runs the processes of "perdure chaos" besides the driver.
-func chaosParts(ctx context.Context, part cli.ChaosChild) error {
+// chaosPart runs a process of "perdure chaos" besides the driver.
+func (p Program) chaosPart(ctx context.Context, part cli.ChaosChild) error {
 	addr := os.Getenv(chaos.LedgerVariable)
 	switch part.Name {
 	case cli.ChaosLedger:
@@ -54,7 +54,11 @@ func chaosParts(ctx context.Context, part cli.ChaosChild) error {
 	defer stop()
 	child := chaosChild{Dir: part.Dir, Ledger: addr, Database: os.Getenv("PERDURE_DATABASE"),
 		Addr: os.Getenv("PERDURE_LISTEN"), Token: os.Getenv("PERDURE_TOKEN"), Sabotage: part.Sabotage, Log: part.Log}
-	return child.run(ctx)
+	scheduler, err := p.scheduler(cli.Writing, child.Database)
+	if err != nil {
+		return err
+	}
+	return child.run(ctx, scheduler)
 }
 
 // waitStdinClosed ends the context when the parent process is gone.
@@ -80,7 +84,7 @@ type chaosChild struct {
 }
 
 // run serves until ctx ends.
-func (c chaosChild) run(ctx context.Context) (err error) {
+func (c chaosChild) run(ctx context.Context, scheduler Scheduler) (err error) {
 	if c.Ledger == "" || c.Addr == "" || c.Token == "" {
 		return fmt.Errorf("%w start: only perdure chaos starts this", perdure.Invalid)
 	}
@@ -91,6 +95,12 @@ func (c chaosChild) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
+	data, err := openStorage(ctx, opening, st)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, data.Close()) }()
+	data.Shared = true // all servers of a run are on one machine
 	spaces := newWorkspaces(st, c.Log)
 	defer func() { err = errors.Join(err, spaces.close()) }()
 	tools := tool.NewRegistry(slices.Concat(core.Tools(), file.Tools(), background.Tools(background.Config{}),
@@ -108,10 +118,10 @@ func (c chaosChild) run(ctx context.Context) (err error) {
 		Store:   st,
 		Workers: local.Workers{Shared: c.Database != "", Beat: chaosBeat, Lease: chaosLease, OrphanScan: chaosScan},
 		Model:   newModels(opening), Tools: tools, Ports: local.Ports{Files: spaces.files}, Log: c.Log,
-		Limits: local.Limits{DeferAbove: -1, MaxExecutions: -1, NoProgress: -1}, Timing: local.Timing{Drain: chaosDrain},
+		Limits: local.Limits{DeferAbove: -1, MaxExecutions: -1, NoProgress: -1}, Timing: local.Timing{Drain: chaosDrain}, Storage: data.Storage,
 		Outbound: local.Outbound{PerMinute: -1}, // chaos runs more commands than any limit allows
 	}
-	eng, err := local.Open(ctx, cfg)
+	eng, work, err := scheduler.Open(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -124,10 +134,10 @@ func (c chaosChild) run(ctx context.Context) (err error) {
 		return errors.Join(err, listener.Close())
 	}
 	door.add(listener, api.Config{Token: c.Token})
-	return door.serveWorkers(ctx, door.renewWorker(eng.Run,
+	return door.serveWorkers(ctx, door.renewWorker(work,
 		func(ctx context.Context) (engine.Engine, func(context.Context) error, error) {
-			eng, err := local.Open(ctx, cfg)
-			return sabotagedStore(eng, c.Sabotage), eng.Run, err
+			eng, work, err := scheduler.Open(ctx, cfg)
+			return sabotagedStore(eng, c.Sabotage), work, err
 		}))
 }
 

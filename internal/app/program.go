@@ -9,6 +9,7 @@ import (
 	"github.com/perdure/perdure/engine/host"
 	"github.com/perdure/perdure/engine/local"
 	"github.com/perdure/perdure/internal/cli"
+	"github.com/perdure/perdure/internal/cli/chaoscmd"
 )
 
 // Program is what differs between the programs that this package is. The zero value is perdure: its
@@ -18,6 +19,9 @@ type Program struct {
 	// Scheduler returns the scheduler of a process that works on a store. It is called before the
 	// store is opened. nil: engine/local
 	Scheduler func() (Scheduler, error)
+	// OpenChaos connects the servers of the command chaos to the scheduler, in a way that it can
+	// cut. nil: engine/local
+	OpenChaos func() (ChaosScheduler, error)
 	// Diagnose returns the checks of doctor beyond those of a data directory; nil: none
 	Diagnose func(ctx context.Context, dataDir string) []cli.Check
 	// SecretVariables are variables of the environment whose values no log may show, besides those
@@ -26,6 +30,9 @@ type Program struct {
 	// Modules are modules whose versions the command version prints, too.
 	Modules []string
 }
+
+// ChaosScheduler is an outside scheduler, as far as the faults of the command chaos need it.
+type ChaosScheduler = chaoscmd.Scheduler
 
 // Scheduler decides when and in which process the work of a store is done.
 type Scheduler struct {

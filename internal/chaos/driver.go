@@ -27,7 +27,7 @@ const (
 // interrupts, cancels, detached calls, decisions and answers. It reports all responses to its
 // witness. Its actions follow from the seed.
 type Driver struct {
-	Engine      engine.Engine // responds again after each restart
+	Engines     []engine.Engine // respond again after each restart; each session uses one of them
 	Agent       perdure.Agent
 	Messages    []string // possible messages, without their number
 	Sessions    int      // concurrent sessions
@@ -62,7 +62,7 @@ func (d Driver) sessions(ctx context.Context, number int, enough <-chan struct{}
 	dice := rand.New(rand.NewPCG(uint64(d.Seed), uint64(number)))
 	var left []*sessionDriver // not idle in time: they wait for an answer, or take long
 	for n := 0; ; n++ {
-		s, err := d.begin(ctx, fmt.Sprintf("%d.%d", number+1, n+1), dice)
+		s, err := d.begin(ctx, d.Engines[(number+n)%len(d.Engines)], fmt.Sprintf("%d.%d", number+1, n+1), dice)
 		if err != nil {
 			return err
 		}
@@ -105,21 +105,22 @@ func over(done <-chan struct{}) bool {
 // sessionDriver is one session of the driver.
 type sessionDriver struct {
 	Driver
-	id   perdure.SessionID
-	name string
-	said int
-	rand *rand.Rand
+	Engine engine.Engine
+	id     perdure.SessionID
+	name   string
+	said   int
+	rand   *rand.Rand
 }
 
-func (d Driver) begin(ctx context.Context, name string, dice *rand.Rand) (*sessionDriver, error) {
+func (d Driver) begin(ctx context.Context, eng engine.Engine, name string, dice *rand.Rand) (*sessionDriver, error) {
 	agent := d.Agent
 	agent.Title = "chaos " + name
-	s, err := d.Engine.Sessions().Create(ctx, agent)
+	s, err := eng.Sessions().Create(ctx, agent)
 	// unavailable for long, or full
 	for (errors.Is(err, perdure.Unavailable) || errors.Is(err, perdure.Storage)) && wait(ctx, pollEvery) {
-		s, err = d.Engine.Sessions().Create(ctx, agent)
+		s, err = eng.Sessions().Create(ctx, agent)
 	}
-	return &sessionDriver{Driver: d, id: s.ID, name: name, rand: dice}, err
+	return &sessionDriver{Driver: d, Engine: eng, id: s.ID, name: name, rand: dice}, err
 }
 
 // step sends a message, and in most cases waits until it is processed.

@@ -20,10 +20,12 @@ const (
 	Term Fault = "term" // SIGTERM: the server must exit with code 0
 	Disk Fault = "disk" // the disk is full for a while
 	Away Fault = "away" // the database is killed, and started again later
+	Cut  Fault = "cut"  // the outside scheduler cannot be reached for a while
+	Wipe Fault = "wipe" // the outside scheduler loses everything that it knows
 )
 
 // Faults returns all kinds.
-func Faults() []Fault { return []Fault{Kill, Stop, Term, Disk, Away} }
+func Faults() []Fault { return []Fault{Kill, Stop, Term, Disk, Away, Cut, Wipe} }
 
 const (
 	pauseTime = 20 * time.Millisecond // between two readiness checks
@@ -36,57 +38,46 @@ const (
 	earlyShare = 0.125
 )
 
-// FaultInjector starts a server, injects faults at random times that follow from the seed, and
-// starts the server again whenever it has ended, until all kills are done. It is used by one
+// FaultInjector starts servers, injects faults at random times that follow from the seed, and
+// starts a server again whenever it has ended, until all kills are done. It is used by one
 // goroutine.
 type FaultInjector struct {
 	Kills      int           // without Kill in Faults: the total number of faults
 	Seed       int64         // determines the faults and their times
 	Faults     []Fault       // at least one
 	MeanUptime time.Duration // mean time from the first response to the next fault
-	MaxPause   time.Duration // the longest SIGSTOP
-	// Command returns the command of the next start.
-	Command func() *exec.Cmd
-	// Ready returns nil when the server responds.
-	Ready func(context.Context) error
-	// Fill fills the server's disk, and Free frees it. Only for Disk.
+	MinPause   time.Duration // the shortest time that a fault lasts, if it is no kill
+	MaxPause   time.Duration // the longest one
+	Servers    []*Server     // at least one; the seed selects the one that a fault hits
+	// Fill fills the disk of the servers, and Free frees it. Only for Disk.
 	Fill, Free func() error
 	// StopDatabase kills the database, and Return starts it again. Only for Away.
 	StopDatabase, StartDatabase func() error
-	Observer                    func(format string, args ...any)
+	// CutScheduler makes the outside scheduler unreachable, and RestoreScheduler reachable again.
+	// Only for Cut.
+	CutScheduler, RestoreScheduler func() error
+	// WipeScheduler makes the outside scheduler lose everything. Only for Wipe.
+	WipeScheduler func() error
+	Observer      func(format string, args ...any)
 
 	// Results.
-	Done   map[Fault]int
-	Starts []Start
-	server *running
-	dice   *rand.Rand
+	Done map[Fault]int
+	dice *rand.Rand
 }
 
-// Start is one process of the server.
-type Start struct {
-	PID int
-	At  time.Time // start time
-}
-
-// running is a running server.
-type running struct {
-	cmd   *exec.Cmd
-	ended chan error // capacity 1: the result of the process
-}
-
-// Run starts the server and injects faults until all kills are done. Then a server runs without
-// faults, until [FaultInjector.LogLen] stops it. A server that exits by itself, or never responds,
+// Run starts the servers and injects faults until all kills are done. Then the servers run without
+// faults, until [FaultInjector.End] stops them. A server that exits by itself, or never responds,
 // is an error.
 func (s *FaultInjector) Run(ctx context.Context) error {
 	s.dice = rand.New(rand.NewPCG(uint64(s.Seed), 0x7369656765)) // the seed determines the times
 	s.Done = map[Fault]int{}
 	for s.faultsLeft() > 0 {
 		if err := s.isExpectedExit(s.round(ctx)); err != nil {
-			return fmt.Errorf("start %d: %w", len(s.Starts), err)
+			return fmt.Errorf("start %d: %w", len(s.Starts()), err)
 		}
 	}
 	if err := s.up(ctx); err != nil {
-		return fmt.Errorf("start %d: %w", len(s.Starts), err)
+		return fmt.Errorf("start %d: %w", len(s.Starts()), err)
 	}
 	return nil
 }
@@ -103,25 +94,39 @@ func (s *FaultInjector) faultsLeft() int {
 	return s.Kills - done
 }
 
-// round is one fault: a responding server, some time, and the fault.
+// round is one fault: servers that respond, some time, and the fault at one of them.
 func (s *FaultInjector) round(ctx context.Context) error {
 	fault, life := s.choose()
-	if s.server == nil && fault == Kill && s.dice.Float64() < earlyShare {
-		if err := s.start(); err != nil {
+	hit := s.Servers[0]
+	if len(s.Servers) > 1 {
+		hit = s.Servers[s.dice.IntN(len(s.Servers))]
+	}
+	if !hit.runs() && fault == Kill && s.dice.Float64() < earlyShare {
+		if err := hit.start(); err != nil {
 			return err
 		}
-		if err := s.waitAlive(ctx, time.Duration(s.dice.Int64N(int64(300*time.Millisecond)))); err != nil {
+		if err := hit.waitAlive(ctx, time.Duration(s.dice.Int64N(int64(300*time.Millisecond)))); err != nil {
 			return err
 		}
-		return s.inject(ctx, fault)
+		return s.inject(ctx, fault, hit)
 	}
 	if err := s.up(ctx); err != nil {
 		return err
 	}
-	if err := s.waitAlive(ctx, life); err != nil {
+	if err := hit.waitAlive(ctx, life); err != nil {
 		return err
 	}
-	return s.inject(ctx, fault)
+	return s.inject(ctx, fault, hit)
+}
+
+// up makes sure that every server responds.
+func (s *FaultInjector) up(ctx context.Context) error {
+	for _, one := range s.Servers {
+		if err := one.up(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // choose selects a fault, and the time before it.
@@ -134,45 +139,44 @@ func (s *FaultInjector) choose() (Fault, time.Duration) {
 	return others[s.dice.IntN(len(others))], life
 }
 
-// inject injects one fault.
-func (s *FaultInjector) inject(ctx context.Context, fault Fault) error {
+// inject injects one fault: at a server, or at what all of them use.
+func (s *FaultInjector) inject(ctx context.Context, fault Fault, hit *Server) error {
 	s.Done[fault]++
-	pid := s.server.cmd.Process.Pid
+	pid := hit.pid()
 	switch fault {
 	case Kill:
-		_ = s.server.cmd.Process.Kill() // it may have just ended
-		<-s.server.ended
-		s.server = nil
+		hit.kill()
 		s.Observer("killed %d (%d of %d)", pid, s.Done[Kill], s.Kills)
+		return nil
 	case Term:
 		s.Observer("SIGTERM to %d", pid)
-		return s.End(ctx)
+		return hit.End(ctx)
 	case Stop:
-		pause := time.Duration(s.dice.Int64N(int64(s.MaxPause) + 1))
+		pause := s.pause()
 		s.Observer("SIGSTOP to %d for %s", pid, pause.Round(time.Millisecond))
-		if err := pauseProcess(s.server.cmd.Process); err != nil {
-			return err
-		}
-		err := s.waitAlive(ctx, pause)
-		return errors.Join(err, resumeProcess(s.server.cmd.Process))
+		return hit.during(ctx, pause, hit.suspend, hit.resume)
 	case Disk:
-		pause := time.Duration(s.dice.Int64N(int64(s.MaxPause) + 1))
+		pause := s.pause()
 		s.Observer("the disk is full for %s", pause.Round(time.Millisecond))
-		if err := s.Fill(); err != nil {
-			return err
-		}
-		err := s.waitAlive(ctx, pause)
-		return errors.Join(err, s.Free())
+		return hit.during(ctx, pause, s.Fill, s.Free)
 	case Away:
-		pause := time.Duration(s.dice.Int64N(int64(s.MaxPause) + 1))
+		pause := s.pause()
 		s.Observer("the database is down for %s", pause.Round(time.Millisecond))
-		if err := s.StopDatabase(); err != nil {
-			return err
-		}
-		err := s.waitAlive(ctx, pause)
-		return errors.Join(err, s.StartDatabase())
+		return hit.during(ctx, pause, s.StopDatabase, s.StartDatabase)
+	case Cut:
+		pause := s.pause()
+		s.Observer("the scheduler cannot be reached for %s", pause.Round(time.Millisecond))
+		return hit.during(ctx, pause, s.CutScheduler, s.RestoreScheduler)
+	case Wipe:
+		s.Observer("the scheduler loses everything")
+		return s.WipeScheduler()
 	}
 	return nil
+}
+
+// pause returns how long the next fault lasts.
+func (s *FaultInjector) pause() time.Duration {
+	return s.MinPause + time.Duration(s.dice.Int64N(int64(s.MaxPause-s.MinPause)+1))
 }
 
 // isExpectedExit returns err, unless the server has exited because its disk was full, which is
@@ -188,112 +192,40 @@ func (s *FaultInjector) isExpectedExit(err error) error {
 	return err
 }
 
-// up makes sure that a server responds.
-func (s *FaultInjector) up(ctx context.Context) error {
-	if s.server == nil {
-		if err := s.start(); err != nil {
-			return err
-		}
-	}
-	limit, cancel := context.WithTimeout(ctx, startTime)
-	defer cancel()
-	for {
-		err := s.Ready(limit)
-		if err == nil {
-			return nil
-		}
-		if ended := s.waitAlive(limit, pauseTime); ended != nil {
-			if limit.Err() != nil && ctx.Err() == nil {
-				return fmt.Errorf("the server did not respond within %s: %w", startTime, err)
-			}
-			return ended
-		}
-	}
-}
-
-// start starts the server.
-func (s *FaultInjector) start() error {
-	s.server = &running{cmd: s.Command(), ended: make(chan error, 1)}
-	at := time.Now()
-	if err := s.server.cmd.Start(); err != nil {
-		s.server = nil
-		return fmt.Errorf("start the server: %w", err)
-	}
-	s.Starts = append(s.Starts, Start{PID: s.server.cmd.Process.Pid, At: at})
-	go func(r *running) { r.ended <- r.cmd.Wait() }(s.server) // the result is read before the server is forgotten
-	return nil
-}
-
-// endedError says that the server exited by itself.
-type endedError struct{ err error }
-
-func (e *endedError) Error() string {
-	return fmt.Sprintf("the server exited by itself: %v", orExit(e.err))
-}
-
-// waitAlive waits, and returns an error if the server exits meanwhile.
-func (s *FaultInjector) waitAlive(ctx context.Context, life time.Duration) error {
-	timer := time.NewTimer(life)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case err := <-s.server.ended:
-		s.server = nil
-		return &endedError{err}
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// End stops the server with SIGTERM. It returns an error if the server does not exit in time, or
-// not with code 0.
+// End stops all servers with SIGTERM. It returns an error if one does not exit in time, or not with
+// code 0.
 func (s *FaultInjector) End(ctx context.Context) error {
-	if s.server == nil {
-		return nil
+	var errs []error
+	for _, one := range s.Servers {
+		errs = append(errs, one.End(ctx))
 	}
-	server := s.server
-	s.server = nil
-	if err := terminate(server.cmd.Process); err != nil {
-		_ = server.cmd.Process.Kill() // it may have ended
-	}
-	timer := time.NewTimer(termTime)
-	defer timer.Stop()
-	var late error
-	select {
-	case err := <-server.ended:
-		if err != nil {
-			return fmt.Errorf("after SIGTERM the server exited with %w, want exit code 0", err)
-		}
-		return nil
-	case <-timer.C:
-		late = fmt.Errorf("the server was still running %s after SIGTERM", termTime)
-	case <-ctx.Done():
-		late = context.Cause(ctx)
-	}
-	_ = server.cmd.Process.Kill() // likewise
-	<-server.ended
-	return late
+	return errors.Join(errs...)
 }
 
-// Abandon kills the running server, if there is one. Use it to clean up.
+// Abandon kills the running servers. Use it to clean up.
 func (s *FaultInjector) Abandon() {
-	if s.server == nil {
-		return
+	for _, one := range s.Servers {
+		one.abandon()
 	}
-	_ = resumeProcess(s.server.cmd.Process) // it may have ended
-	_ = s.server.cmd.Process.Kill()         // likewise
-	select {
-	case <-s.server.ended:
-	case <-time.After(endTime):
-	}
-	s.server = nil
 }
 
-// PID returns the PID of the running server; 0: none.
-func (s *FaultInjector) PID() int {
-	if s.server == nil {
-		return 0
+// Starts returns the processes of all servers, in the order of their starts.
+func (s *FaultInjector) Starts() []Start {
+	var all []Start
+	for _, one := range s.Servers {
+		all = append(all, one.starts...)
 	}
-	return s.server.cmd.Process.Pid
+	slices.SortStableFunc(all, func(a, b Start) int { return a.At.Compare(b.At) })
+	return all
+}
+
+// PIDs returns the PIDs of the running servers.
+func (s *FaultInjector) PIDs() []int {
+	var all []int
+	for _, one := range s.Servers {
+		if one.runs() {
+			all = append(all, one.pid())
+		}
+	}
+	return all
 }

@@ -34,12 +34,14 @@ type Report struct {
 	OK             bool        `json:"ok"`
 
 	// Only for "perdure chaos", not for the demo.
-	Stops           int     `json:"stops,omitempty"`         // SIGSTOP and SIGCONT
-	Terms           int     `json:"terms,omitempty"`         // SIGTERM, including the last one
-	DiskFull        int     `json:"disk_full,omitempty"`     // how often the disk was full
-	DatabaseOutages int     `json:"database_away,omitempty"` // how often the database was down
-	Faults          []Fault `json:"faults,omitempty"`        // requested faults
-	UnknownCalls    int     `json:"unknown_calls,omitempty"` // foreground calls in Unknown
+	Stops           int     `json:"stops,omitempty"`           // SIGSTOP and SIGCONT
+	Terms           int     `json:"terms,omitempty"`           // SIGTERM, including the last one
+	DiskFull        int     `json:"disk_full,omitempty"`       // how often the disk was full
+	DatabaseOutages int     `json:"database_away,omitempty"`   // how often the database was down
+	SchedulerCuts   int     `json:"scheduler_cut,omitempty"`   // how often the outside scheduler could not be reached
+	SchedulerWipes  int     `json:"scheduler_wiped,omitempty"` // how often it lost everything
+	Faults          []Fault `json:"faults,omitempty"`          // requested faults
+	UnknownCalls    int     `json:"unknown_calls,omitempty"`   // foreground calls in Unknown
 	// starts that recovered unfinished work: the n of the percentiles
 	Recoveries int `json:"recoveries,omitempty"`
 	// responses to clients that were compared at the end

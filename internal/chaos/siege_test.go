@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,15 @@ func siegeOf(t *testing.T, script string, faults ...Fault) *FaultInjector {
 	s := &FaultInjector{
 		Kills: 3, Seed: 7, Faults: faults, MeanUptime: 5 * time.Millisecond, MaxPause: 5 * time.Millisecond, Observer: t.Logf,
 		Fill: func() error { return os.WriteFile(up+".full", nil, 0o600) }, Free: func() error { return os.Remove(up + ".full") },
+		Servers: []*Server{serverOf(script, up)},
+	}
+	t.Cleanup(s.Abandon)
+	return s
+}
+
+// serverOf is a script that creates the file up when it is up.
+func serverOf(script, up string) *Server {
+	return &Server{
 		Command: func() *exec.Cmd {
 			_ = os.Remove(up) // it does not exist at first
 			cmd := exec.Command("/bin/sh", "-c", script)
@@ -31,8 +41,6 @@ func siegeOf(t *testing.T, script string, faults ...Fault) *FaultInjector {
 			return err
 		},
 	}
-	t.Cleanup(s.Abandon)
-	return s
 }
 
 const stays = `trap 'exit 0' TERM; : > $UP; while :; do sleep 0.01; done`
@@ -44,10 +52,10 @@ func TestSiege(t *testing.T) {
 
 	err := s.Run(t.Context())
 
-	if err != nil || s.Done[Kill] != 6 || len(s.Starts) != s.Done[Kill]+s.Done[Term]+1 || s.PID() != s.Starts[len(s.Starts)-1].PID {
-		t.Fatalf("done %v, %d starts, %v", s.Done, len(s.Starts), err)
+	if err != nil || s.Done[Kill] != 6 || len(s.Starts()) != s.Done[Kill]+s.Done[Term]+1 || !slices.Equal(s.PIDs(), []int{s.Starts()[len(s.Starts())-1].PID}) {
+		t.Fatalf("done %v, %d starts, %v", s.Done, len(s.Starts()), err)
 	}
-	if err := s.End(t.Context()); err != nil || s.PID() != 0 {
+	if err := s.End(t.Context()); err != nil || len(s.PIDs()) != 0 {
 		t.Errorf("the end: %v", err)
 	}
 	again := siegeOf(t, stays, Kill, Stop, Term, Disk)
@@ -57,11 +65,53 @@ func TestSiege(t *testing.T) {
 	}
 }
 
+// TestSiegeOfSeveral: the faults hit all of several servers, and at the end all of them run.
+func TestSiegeOfSeveral(t *testing.T) {
+	t.Parallel()
+	s := siegeOf(t, stays, Kill, Stop)
+	s.Servers = append(s.Servers, serverOf(stays, filepath.Join(t.TempDir(), "second")), serverOf(stays, filepath.Join(t.TempDir(), "third")))
+	s.Kills = 12
+
+	err := s.Run(t.Context())
+
+	if err != nil || s.Done[Kill] != 12 || len(s.Starts()) < s.Done[Kill] || len(s.PIDs()) != 3 {
+		t.Fatalf("done %v, %d starts, %v running, %v", s.Done, len(s.Starts()), s.PIDs(), err)
+	}
+	for i, one := range s.Servers {
+		if len(one.starts) < 2 {
+			t.Errorf("server %d was started %d times: no fault hit it", i, len(one.starts))
+		}
+	}
+}
+
+// TestSiegeOfAScheduler: an outage of the outside scheduler lasts as long as requested.
+func TestSiegeOfAScheduler(t *testing.T) {
+	t.Parallel()
+	s := siegeOf(t, stays, Cut, Wipe)
+	s.Kills, s.MinPause, s.MaxPause = 6, 30*time.Millisecond, 30*time.Millisecond
+	var cut time.Time
+	wiped := 0
+	s.CutScheduler = func() error { cut = time.Now(); return nil }
+	s.RestoreScheduler = func() error {
+		if took := time.Since(cut); took < s.MinPause {
+			t.Errorf("the outage lasted %s, want %s", took, s.MinPause)
+		}
+		return nil
+	}
+	s.WipeScheduler = func() error { wiped++; return nil }
+
+	err := s.Run(t.Context())
+
+	if err != nil || cut.IsZero() || wiped == 0 || wiped != s.Done[Wipe] || s.Done[Cut]+s.Done[Wipe] != 6 || len(s.Starts()) != 1 {
+		t.Errorf("done %v, %d wipes, %d starts, %v", s.Done, wiped, len(s.Starts()), err)
+	}
+}
+
 func TestSiegeWithoutKills(t *testing.T) {
 	t.Parallel()
 	s := siegeOf(t, stays, Term)
-	if err := s.Run(t.Context()); err != nil || s.Done[Term] != 3 || len(s.Starts) != 4 {
-		t.Errorf("done %v, %d starts, %v", s.Done, len(s.Starts), err)
+	if err := s.Run(t.Context()); err != nil || s.Done[Term] != 3 || len(s.Starts()) != 4 {
+		t.Errorf("done %v, %d starts, %v", s.Done, len(s.Starts()), err)
 	}
 }
 
@@ -89,8 +139,8 @@ func TestSiegeLetsAFullDiskEndIt(t *testing.T) {
 	t.Parallel()
 	s := siegeOf(t, `trap 'exit 0' TERM; : > $UP; while :; do if test -e $UP.full; then exit 74; fi; sleep 0.01; done`, Disk)
 	s.MaxPause = 400 * time.Millisecond
-	if err := s.Run(t.Context()); err != nil || s.Done[Disk] != 3 || len(s.Starts) < 2 {
-		t.Errorf("done %v, %d starts, %v", s.Done, len(s.Starts), err)
+	if err := s.Run(t.Context()); err != nil || s.Done[Disk] != 3 || len(s.Starts()) < 2 {
+		t.Errorf("done %v, %d starts, %v", s.Done, len(s.Starts()), err)
 	}
 }
 

@@ -3,4 +3,4 @@
 package chaos
 
 // SurvivingProcesses returns nil: this system has no readable process table.
-func SurvivingProcesses(string, int) []Violation { return nil }
+func SurvivingProcesses(string, []string, []int) []Violation { return nil }

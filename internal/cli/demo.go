@@ -153,20 +153,21 @@ func (c *demoChild) Run(ctx context.Context, a *app) error {
 }
 
 type chaosCommand struct {
-	Kills       int      `help:"Number of kills." default:"100"`
-	Seed        int64    `help:"Seed of the random prompts, faults and times." default:"1"`
-	Sessions    int      `help:"Number of concurrent sessions." default:"20"`
-	Store       string   `help:"Store of the server: sqlite (in its data directory) or postgres (the database of --database, or else a temporary Postgres server)." placeholder:"STORE" enum:"sqlite,postgres," default:""`
-	Rival       bool     `help:"Run a second, undisturbed server on the same database that takes over work of the first one. Requires Postgres."`
-	Faults      []string `help:"Faults to inject: kill, stop, term, disk, away." placeholder:"FAULT" default:"kill,stop,term"`
-	Agent       string   `help:"Script of the model, instead of the built-in one. It receives: order NUMBER." placeholder:"FILE" type:"path"`
-	Tools       []string `help:"Call only these tools." placeholder:"TOOL"`
-	EffectsFrom string   `help:"Command that lists the effects after the run, one line each: CALL_ID KEY." placeholder:"COMMAND"`
-	Dir         string   `help:"Working directory, which must not exist. Default: a temporary folder." placeholder:"DIR" type:"path"`
-	Keep        bool     `help:"Keep the data afterwards. After a violation it is always kept."`
-	Output      string   `short:"o" help:"Output format: table or json." placeholder:"FORMAT" enum:"table,json" default:"table"`
-	Sabotage    string   `hidden:"" help:"For tests: how the server violates its guarantees." enum:",claim,settle,deliver" default:""`
-	Command     []string `arg:"" optional:"" help:"Command that starts the server to test. It must serve the API on PERDURE_LISTEN."`
+	Kills       int           `help:"Number of kills." default:"100"`
+	Seed        int64         `help:"Seed of the random prompts, faults and times." default:"1"`
+	Sessions    int           `help:"Number of concurrent sessions." default:"20"`
+	Store       string        `help:"Store of the server: sqlite (in its data directory) or postgres (the database of --database, or else a temporary Postgres server)." placeholder:"STORE" enum:"sqlite,postgres," default:""`
+	Workers     int           `help:"Number of servers on the same database. Each fault hits one of them, and the others take over its work. More than one requires Postgres." default:"1"`
+	Faults      []string      `help:"Faults to inject: kill, stop, term, disk, away, and with an outside scheduler cut and wipe." placeholder:"FAULT" default:"kill,stop,term"`
+	Outage      time.Duration `help:"Instead of these faults, one outage of the outside scheduler that lasts this long." placeholder:"DURATION"`
+	Agent       string        `help:"Script of the model, instead of the built-in one. It receives: order NUMBER." placeholder:"FILE" type:"path"`
+	Tools       []string      `help:"Call only these tools." placeholder:"TOOL"`
+	EffectsFrom string        `help:"Command that lists the effects after the run, one line each: CALL_ID KEY." placeholder:"COMMAND"`
+	Dir         string        `help:"Working directory, which must not exist. Default: a temporary folder." placeholder:"DIR" type:"path"`
+	Keep        bool          `help:"Keep the data afterwards. After a violation it is always kept."`
+	Output      string        `short:"o" help:"Output format: table or json." placeholder:"FORMAT" enum:"table,json" default:"table"`
+	Sabotage    string        `hidden:"" help:"For tests: how the server violates its guarantees." enum:",claim,settle,deliver" default:""`
+	Command     []string      `arg:"" optional:"" help:"Command that starts the server to test. It must serve the API on PERDURE_LISTEN."`
 }
 
 // Run injects faults into a server and checks the result.
@@ -174,7 +175,7 @@ func (c *chaosCommand) Run(ctx context.Context, a *app) error {
 	s := a.Chaos
 	s.Kills, s.Seed, s.Sessions, s.Agent, s.Tools, s.Faults = c.Kills, c.Seed, c.Sessions, c.Agent, c.Tools, c.Faults
 	s.EffectsFrom, s.Dir, s.Keep, s.JSON, s.Sabotage = c.EffectsFrom, c.Dir, c.Keep, c.Output == "json", c.Sabotage
-	s.Command, s.Store, s.Database, s.SecondServer = c.Command, c.Store, a.flags.Database, c.Rival
+	s.Command, s.Store, s.Database, s.Workers, s.Outage = c.Command, c.Store, a.flags.Database, c.Workers, c.Outage
 	s.Out, s.Stderr = a.out, a.Stderr
 	if what, todo := s.CheckFlags(); what != "" {
 		return usageError(what, todo)

@@ -8,6 +8,7 @@ package chaoscmd
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/chaos"
@@ -22,27 +24,45 @@ import (
 
 // Run is one run.
 type Run struct {
-	Kills        int
-	Seed         int64
-	Sessions     int      // concurrent sessions
-	Faults       []string // kill, stop, term, disk, away
-	Agent        string   // script of the model; empty: the built-in one
-	Tools        []string // tools to call; empty: a mix of all tools
-	EffectsFrom  string   // shell command that lists effects; empty: none
-	Command      []string // command that starts the server under test; empty: this program
-	Store        string   // sqlite or postgres; empty: postgres with a Database, else sqlite
-	Database     string   // URL of an empty Postgres database; empty with Store postgres: a temporary one is started
-	SecondServer bool     // a second server without faults works on the same database; this program's own server only
-	Dir          string   // working directory; empty: a temporary folder
-	Keep, JSON   bool
-	Sabotage     string // for tests
-	Out, Stderr  io.Writer
+	Kills       int
+	Seed        int64
+	Sessions    int           // concurrent sessions
+	Faults      []string      // kill, stop, term, disk, away, cut, wipe
+	Outage      time.Duration // of the outside scheduler, instead of Faults; 0: none
+	Agent       string        // script of the model; empty: the built-in one
+	Tools       []string      // tools to call; empty: a mix of all tools
+	EffectsFrom string        // shell command that lists effects; empty: none
+	Command     []string      // command that starts the server under test; empty: this program
+	Store       string        // sqlite or postgres; empty: postgres with a Database, else sqlite
+	Database    string        // URL of an empty Postgres database; empty with Store postgres: a temporary one is started
+	Workers     int           // servers on the same database
+	Dir         string        // working directory; empty: a temporary folder
+	Keep, JSON  bool
+	Sabotage    string // for tests
+	Out, Stderr io.Writer
 
 	Program string // path of this program, to start its parts
+	// OpenScheduler opens the connection of the servers to the outside scheduler. nil: they
+	// schedule their work themselves
+	OpenScheduler func() (Scheduler, error)
 	// Dial connects to a server. With once, nothing is retried.
 	Dial func(addr, token string, once bool) (engine.Engine, error)
 	// Addr returns an address that nobody listens on.
 	Addr func() (string, error)
+}
+
+// Scheduler is the outside scheduler of the servers, as far as faults need it.
+type Scheduler interface {
+	// Environ returns the variables with which a server uses it.
+	Environ() []string
+	// Cut makes it unreachable for the servers.
+	Cut() error
+	// Restore makes it reachable again.
+	Restore() error
+	// Wipe deletes everything that it knows of the servers' work.
+	Wipe() error
+	// Close deletes what it knows of the run, and ends its connections.
+	Close() error
 }
 
 // The stores of a server.
@@ -50,6 +70,9 @@ const (
 	sqlite   = "sqlite"
 	postgres = "postgres"
 )
+
+// maxWorkers bounds the servers of a run: each needs a process and connections to the database.
+const maxWorkers = 20
 
 // errBroken reports a violated guarantee.
 var errBroken = errors.New("chaos found a violated guarantee")
@@ -60,12 +83,18 @@ func (s Run) CheckFlags() (what, todo string) {
 	if s.Kills < 1 || s.Sessions < 1 {
 		return "--kills or --sessions is less than 1", "give 1 or more"
 	}
+	if s.Workers < 1 || s.Workers > maxWorkers {
+		return fmt.Sprintf("--workers is not between 1 and %d", maxWorkers), "give a number between them"
+	}
 	for _, fault := range s.Faults {
 		if !slices.Contains(chaos.Faults(), chaos.Fault(fault)) {
-			return fmt.Sprintf("unknown fault %q", fault), "the faults are kill, stop, term, disk and away"
+			return fmt.Sprintf("unknown fault %q", fault), "the faults are kill, stop, term, disk, away, cut and wipe"
 		}
 	}
 	if slices.Contains(s.Faults, string(chaos.Disk)) {
+		if s.Workers > 1 {
+			return "the fault disk fills the disk of one data directory, so it needs one server", "remove it from --faults, or remove --workers"
+		}
 		if reason := mountError(); reason != "" {
 			return "the fault disk is not possible here: " + reason, "remove it from --faults"
 		}
@@ -77,8 +106,11 @@ func (s Run) CheckFlags() (what, todo string) {
 	if s.Store == sqlite && s.Database != "" {
 		return "--store sqlite and --database cannot be used together", "remove one of them"
 	}
-	if s.SecondServer && (s.Store != postgres && s.Database == "" || len(s.Command) > 0) {
-		return "--rival works only with this program's own server on Postgres", "use --store postgres, and no command"
+	if s.Workers > 1 && s.Store != postgres && s.Database == "" {
+		return "several servers work only on one Postgres database", "use --store postgres"
+	}
+	if s.OpenScheduler == nil && (s.Outage > 0 || slices.Contains(s.Faults, string(chaos.Cut)) || slices.Contains(s.Faults, string(chaos.Wipe))) {
+		return "these servers schedule their work themselves, so there is no scheduler to cut off", "remove cut, wipe and --outage, or use perdure-temporal"
 	}
 	if s.Agent != "" && len(s.Tools) > 0 {
 		return "--agent and --tools cannot be used together", "the script of --agent determines the tools"
@@ -118,7 +150,7 @@ func (s Run) Run(ctx context.Context) error {
 // repeatCommand returns the command that repeats the run. The URL of the database may contain a
 // password, so it is left out.
 func (s Run) repeatCommand() string {
-	line := fmt.Sprintf("perdure chaos --kills %d --sessions %d --seed %d --faults %s", s.Kills, s.Sessions, s.Seed,
+	line := fmt.Sprintf("%s chaos --kills %d --sessions %d --seed %d --faults %s", filepath.Base(s.Program), s.Kills, s.Sessions, s.Seed,
 		strings.Join(s.Faults, ","))
 	for _, flag := range []struct{ name, value string }{
 		{"--agent", s.Agent}, {"--tools", strings.Join(s.Tools, ",")}, {"--effects-from", s.EffectsFrom},
@@ -134,8 +166,11 @@ func (s Run) repeatCommand() string {
 	case s.Store != "":
 		line += " --store " + s.Store
 	}
-	if s.SecondServer {
-		line += " --rival"
+	if s.Workers > 1 {
+		line += fmt.Sprintf(" --workers %d", s.Workers)
+	}
+	if s.Outage > 0 {
+		line += " --outage " + s.Outage.String()
 	}
 	if len(s.Command) > 0 {
 		line += " --"
@@ -167,16 +202,19 @@ func (s Run) prepare() (*runDir, error) {
 	if errors.Is(err, os.ErrExist) {
 		return nil, fmt.Errorf("%s already exists: choose a new folder with --dir", p.dir)
 	}
-	for _, folder := range []string{"data", "work"} {
-		if err == nil { // without an own folder, these would be created in another one
-			err = os.Mkdir(filepath.Join(p.dir, folder), 0o700)
-		}
+	if err == nil { // without an own folder, this would be created in another one
+		err = os.Mkdir(p.path("work"), 0o700)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("create a folder: %w", err)
 	}
-	if p.addr, err = s.Addr(); err != nil {
-		return nil, err
+	p.token = "perdure_" + strings.ToLower(rand.Text()+rand.Text())
+	for n := range s.Workers {
+		one, err := p.newServer(n)
+		if err != nil {
+			return nil, err
+		}
+		p.servers = append(p.servers, one)
 	}
-	return p, p.makeToken()
+	return p, nil
 }

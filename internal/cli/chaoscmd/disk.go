@@ -28,7 +28,7 @@ func (p *runDir) prepareDisk() (undo func(), err error) {
 			fmt.Fprintf(p.Stderr, "chaos: restore the small disk at %s: %v\n", data, err)
 		}
 	}
-	if err := p.makeToken(); err != nil { // the mount hides the token of the folder
+	if err := p.writeToken(p.servers[0]); err != nil { // the mount hides the token of the folder
 		undo()
 		return nil, err
 	}

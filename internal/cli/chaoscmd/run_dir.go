@@ -3,7 +3,6 @@ package chaoscmd
 import (
 	"bufio"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -35,10 +34,11 @@ type runDir struct {
 	Run
 	dir         string
 	ledgerPath  string            // address of the ledger
-	addr        string            // of the server
-	database    string            // URL of the server's database; empty: it is in the data directory
+	servers     []server          // at least one
+	database    string            // URL of the servers' database; empty: it is in the data directory
 	ownDatabase *pgserver.Cluster // its Postgres server; nil: not started by chaos
 	token       string
+	scheduler   Scheduler // nil: the servers schedule their work themselves
 	log         *os.File
 	injector    *chaos.FaultInjector
 }
@@ -48,12 +48,31 @@ func (p *runDir) path(name string) string { return filepath.Join(p.dir, name) }
 // canFillDisk reports whether the fault disk is enabled.
 func (p *runDir) canFillDisk() bool { return slices.Contains(p.Faults, string(chaos.Disk)) }
 
-// makeToken creates the token of the server, in the file that perdure serve reads.
-func (p *runDir) makeToken() error {
-	if p.token == "" {
-		p.token = "perdure_" + strings.ToLower(rand.Text()+rand.Text())
+// server is where a server of the run is.
+type server struct {
+	addr string
+	data string // its data directory
+}
+
+// newServer chooses an address, and creates a data directory with the token in the file that
+// perdure serve reads.
+func (p *runDir) newServer(n int) (server, error) {
+	one := server{data: p.path("data")}
+	if n > 0 {
+		one.data = p.path(fmt.Sprintf("data%d", n+1))
 	}
-	if err := os.WriteFile(p.path("data/token"), []byte(p.token+"\n"), 0o600); err != nil {
+	var err error
+	if one.addr, err = p.Addr(); err != nil {
+		return one, err
+	}
+	if err := os.Mkdir(one.data, 0o700); err != nil {
+		return one, fmt.Errorf("create a folder: %w", err)
+	}
+	return one, p.writeToken(one)
+}
+
+func (p *runDir) writeToken(one server) error {
+	if err := os.WriteFile(filepath.Join(one.data, "token"), []byte(p.token+"\n"), 0o600); err != nil {
 		return fmt.Errorf("write the token: %w", err)
 	}
 	return nil
@@ -76,49 +95,82 @@ func (p *runDir) run(ctx context.Context) (chaos.Report, error) {
 		return chaos.Report{}, err
 	}
 	defer closeLedger()
-	far, err := p.Dial(p.addr, p.token, false)
+	closeScheduler, err := p.openScheduler()
 	if err != nil {
 		return chaos.Report{}, err
 	}
-	p.injector = p.newInjector()
+	defer closeScheduler()
+	var clients []engine.Engine
+	for _, one := range p.servers {
+		far, err := p.Dial(one.addr, p.token, false)
+		if err != nil {
+			return chaos.Report{}, err
+		}
+		clients = append(clients, far)
+	}
+	p.injector = p.newInjector(p.servers...)
 	defer p.injector.Abandon()
 	witness := &chaos.ClientRecord{}
-	if err := p.drive(ctx, far, witness); err != nil {
+	if err := p.drive(ctx, clients, witness); err != nil {
 		return chaos.Report{}, err
 	}
-	return p.checkInvariants(ctx, far, witness)
+	return p.checkInvariants(ctx, clients[0], witness)
 }
 
-// newInjector returns the configuration of the faults.
-func (p *runDir) newInjector() *chaos.FaultInjector {
+// openScheduler connects to the outside scheduler, if the program has one, and returns the function
+// that ends the connection.
+func (p *runDir) openScheduler() (func(), error) {
+	if p.OpenScheduler == nil {
+		return func() {}, nil
+	}
+	var err error
+	if p.scheduler, err = p.OpenScheduler(); err != nil {
+		return nil, fmt.Errorf("reach the scheduler: %w", err)
+	}
+	return func() {
+		if err := p.scheduler.Close(); err != nil {
+			fmt.Fprintf(p.Stderr, "chaos: %v\n", err)
+		}
+	}, nil
+}
+
+// newInjector returns the configuration of the faults of some servers.
+func (p *runDir) newInjector(servers ...server) *chaos.FaultInjector {
 	s := &chaos.FaultInjector{
-		Kills: p.Kills, Seed: p.Seed, MeanUptime: meanUptime, MaxPause: maxPause, Command: p.server, Ready: p.ready,
+		Kills: p.Kills, Seed: p.Seed, MeanUptime: meanUptime, MaxPause: maxPause,
 		Fill: p.fill, Free: p.free, StopDatabase: p.stopDatabase, StartDatabase: p.startDatabase,
 		Observer: func(format string, args ...any) {
 			fmt.Fprintf(p.Stderr, time.Now().Format("15:04:05.000 ")+format+"\n", args...)
 		},
 	}
+	for _, one := range servers {
+		s.Servers = append(s.Servers, &chaos.Server{
+			Command: func() *exec.Cmd { return p.command(one) },
+			Ready:   func(ctx context.Context) error { return p.ready(ctx, one) },
+		})
+	}
 	for _, fault := range p.Faults {
 		s.Faults = append(s.Faults, chaos.Fault(fault))
+	}
+	if p.scheduler != nil {
+		s.CutScheduler, s.RestoreScheduler, s.WipeScheduler = p.scheduler.Cut, p.scheduler.Restore, p.scheduler.Wipe
+	}
+	if p.Outage > 0 {
+		s.Faults, s.Kills, s.MinPause, s.MaxPause = []chaos.Fault{chaos.Cut}, 1, p.Outage, p.Outage
 	}
 	return s
 }
 
 // drive runs the sessions and injects faults, until all kills are done and all work has ended.
-func (p *runDir) drive(ctx context.Context, far engine.Engine, witness *chaos.ClientRecord) error {
+func (p *runDir) drive(ctx context.Context, clients []engine.Engine, witness *chaos.ClientRecord) error {
 	mix, err := p.mix(ctx)
 	if err != nil {
 		return err
 	}
-	rival, err := p.startSecondServer(ctx)
-	if err != nil {
-		return err
-	}
-	defer rival.Abandon()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	driver := chaos.Driver{
-		Engine: far, Messages: mix.Messages, Sessions: p.Sessions, Seed: p.Seed, IdleTimeout: restTime, Record: witness,
+		Engines: clients, Messages: mix.Messages, Sessions: p.Sessions, Seed: p.Seed, IdleTimeout: restTime, Record: witness,
 		Agent: perdure.Agent{Name: "chaos", Model: "scripted:" + p.path("agent.yaml"),
 			Metadata: map[string]string{"workspace": p.path("work")}},
 	}
@@ -141,29 +193,7 @@ func (p *runDir) drive(ctx context.Context, far engine.Engine, witness *chaos.Cl
 	if told := <-spoken; err == nil {
 		err = told
 	} // otherwise the error of the sessions is only a consequence
-	if err == nil && p.SecondServer {
-		err = rival.End(ctx)
-	}
 	return err
-}
-
-// startSecondServer starts the second server on the database, if requested. No fault affects it.
-func (p *runDir) startSecondServer(ctx context.Context) (*chaos.FaultInjector, error) {
-	rival := p.newInjector()
-	if !p.SecondServer {
-		return rival, nil
-	}
-	addr, err := p.Addr()
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Mkdir(p.path("rival"), 0o700); err != nil {
-		return nil, fmt.Errorf("create a folder: %w", err)
-	}
-	rival.Kills = 0
-	rival.Command = func() *exec.Cmd { return p.serverAt(addr, "rival") }
-	rival.Ready = func(ctx context.Context) error { return p.readyAt(ctx, addr) }
-	return rival, rival.Run(ctx)
 }
 
 // mix starts the server once, without faults, to list its tools, and writes the script of the
@@ -176,13 +206,13 @@ func (p *runDir) mix(ctx context.Context) (chaos.MixedAgent, error) {
 		}
 		return chaos.MixedAgent{Messages: []string{"order"}}, os.WriteFile(p.path("agent.yaml"), script, 0o600)
 	}
-	calm := p.newInjector()
+	calm := p.newInjector(p.servers[0])
 	calm.Kills = 0
 	defer calm.Abandon()
 	if err := calm.Run(ctx); err != nil {
 		return chaos.MixedAgent{}, err
 	}
-	eng, err := p.Dial(p.addr, p.token, true)
+	eng, err := p.Dial(p.servers[0].addr, p.token, true)
 	if err != nil {
 		return chaos.MixedAgent{}, err
 	}
@@ -197,18 +227,15 @@ func (p *runDir) mix(ctx context.Context) (chaos.MixedAgent, error) {
 	return mix, errors.Join(err, calm.End(ctx))
 }
 
-// server returns the command that starts the server.
-func (p *runDir) server() *exec.Cmd { return p.serverAt(p.addr, "data") }
-
-// serverAt returns the command that starts a server with an address and a data directory.
-func (p *runDir) serverAt(addr, data string) *exec.Cmd {
+// command returns the command that starts a server.
+func (p *runDir) command(one server) *exec.Cmd {
 	argv := p.Command
 	if len(argv) == 0 {
 		argv = []string{p.Program, "chaos-part", "serve", "--sabotage", p.Sabotage}
 	}
 	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Env = append(p.environ(), "PERDURE_LISTEN="+addr, "PERDURE_ADDR="+addr, "PERDURE_TOKEN="+p.token,
-		"PERDURE_DATA="+p.path(data))
+	cmd.Env = append(p.environ(), "PERDURE_LISTEN="+one.addr, "PERDURE_ADDR="+one.addr, "PERDURE_TOKEN="+p.token,
+		"PERDURE_DATA="+one.data)
 	cmd.Stdout, cmd.Stderr = p.log, p.log
 	cmd.SysProcAttr = chaos.SetProcessGroup()
 	if _, err := cmd.StdinPipe(); err != nil { // the pipe is open as long as this process runs: the server ends with it
@@ -224,16 +251,17 @@ func (p *runDir) environ() []string {
 	if p.database != "" {
 		env = append(env, "PERDURE_DATABASE="+p.database)
 	}
+	if p.scheduler != nil {
+		env = append(env, p.scheduler.Environ()...)
+	}
 	return append(env, chaos.LedgerVariable+"="+p.ledgerPath)
 }
 
-// ready checks that the server responds.
-func (p *runDir) ready(ctx context.Context) error { return p.readyAt(ctx, p.addr) }
-
-func (p *runDir) readyAt(ctx context.Context, addr string) error {
+// ready checks that a server responds.
+func (p *runDir) ready(ctx context.Context, one server) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	eng, err := p.Dial(addr, p.token, true)
+	eng, err := p.Dial(one.addr, p.token, true)
 	if err == nil {
 		_, err = eng.Sessions().List(ctx, 1)
 	}

@@ -27,8 +27,10 @@ func (p *runDir) checkInvariants(ctx context.Context, far engine.Engine, witness
 		return chaos.Report{}, err
 	}
 	log := func(id perdure.TaskID, max int) ([]byte, error) { return chaos.ReadLog(ctx, far, id, max) }
-	run := chaos.Run{Seed: p.Seed, Kills: p.injector.Done[chaos.Kill],
-		Recoveries: chaos.Recoveries(after.Journals, p.injector.Starts)}
+	run := chaos.Run{Seed: p.Seed, Kills: p.injector.Done[chaos.Kill]}
+	if len(p.servers) == 1 { // otherwise another one continues the work before the process starts again
+		run.Recoveries = chaos.Recoveries(after.Journals, p.injector.Starts())
+	}
 	run.Found = append(witness.Contradictions(after, log), p.survivingProcesses(ctx)...)
 	if len(p.Command) == 0 {
 		run.Missing = chaos.Missing(ledger, after.Calls,
@@ -39,7 +41,7 @@ func (p *runDir) checkInvariants(ctx context.Context, far engine.Engine, witness
 	}
 	p.injector.Done[chaos.Term]++
 	report := chaos.Evaluate(chaos.Record{Journals: after.Journals, Rows: after.Rows, Ledger: ledger, Responses: witness.Responses(),
-		Zombies: p.SecondServer}, run)
+		Zombies: len(p.servers) > 1}, run)
 	p.figures(&report, after)
 	report.Recoveries, report.Answers = len(run.Recoveries), witness.Answers()
 	return report, nil
@@ -50,8 +52,12 @@ func (p *runDir) checkInvariants(ctx context.Context, far engine.Engine, witness
 func (p *runDir) survivingProcesses(ctx context.Context) (left []chaos.Violation) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
+	var dataDirs []string
+	for _, one := range p.servers {
+		dataDirs = append(dataDirs, one.data)
+	}
 	for until := time.Now().Add(exitTimeout); ; {
-		left = chaos.SurvivingProcesses(p.dir, p.injector.PID())
+		left = chaos.SurvivingProcesses(p.path("work"), dataDirs, p.injector.PIDs())
 		if len(left) == 0 || time.Now().After(until) {
 			return left
 		}
@@ -67,6 +73,7 @@ func (p *runDir) survivingProcesses(ctx context.Context) (left []chaos.Violation
 func (p *runDir) figures(r *chaos.Report, after chaos.FinalState) {
 	r.Stops, r.Terms, r.DiskFull, r.DatabaseOutages = p.injector.Done[chaos.Stop], p.injector.Done[chaos.Term],
 		p.injector.Done[chaos.Disk], p.injector.Done[chaos.Away]
+	r.SchedulerCuts, r.SchedulerWipes = p.injector.Done[chaos.Cut], p.injector.Done[chaos.Wipe]
 	r.Faults = p.injector.Faults
 	r.Kinds = map[string]int{}
 	for _, call := range after.Calls {
@@ -111,7 +118,7 @@ func (p *runDir) print(r chaos.Report) error {
 		value any
 	}{
 		{"kills", r.Kills}, {"SIGSTOP", r.Stops}, {"SIGTERM", r.Terms}, {"disk full", r.DiskFull},
-		{"database down", r.DatabaseOutages}, {"sessions", r.Sessions}, {"tasks", r.Tasks},
+		{"database down", r.DatabaseOutages}, {"scheduler away", r.SchedulerCuts}, {"scheduler wiped", r.SchedulerWipes}, {"sessions", r.Sessions}, {"tasks", r.Tasks},
 		{"settled", r.Settled}, {"unknown", fmt.Sprintf("%d (%d of them foreground calls)", r.Unknown, r.UnknownCalls)},
 		{"adopted", r.Adopted}, {"resumed", r.Resumed}, {"effects", r.Effects}, {"answers kept", r.Answers},
 		{"lost", r.LostSettled}, {"repeated", r.DuplicateEffects}, {"missing", r.EffectsMissing}, {"stuck", r.Stuck},
@@ -124,10 +131,12 @@ func (p *runDir) print(r chaos.Report) error {
 	for _, v := range r.Violations {
 		line("✗ %s %s %s", v.Invariant, v.Session, v.Text)
 	}
-	if r.OK && r.Kills > 0 {
+	switch {
+	case r.OK && r.Kills > 0:
 		line("ok: no violations; with 95 %% confidence, fewer than %.3g of all kills cause one", r.UpperBound95)
-	}
-	if !r.OK {
+	case r.OK:
+		line("ok: no violations")
+	default:
 		line("BROKEN")
 	}
 	return errors.Join(errs...)

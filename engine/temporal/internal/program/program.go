@@ -43,7 +43,7 @@ func New() app.Program {
 			Name: "setup", Group: "Start here", Run: &setupCommand{options: o},
 			Help: "Register the namespace at Temporal where this client may, and wait until it can be used.",
 		}}},
-		Scheduler: o.scheduler, Diagnose: o.diagnose,
+		Scheduler: o.scheduler, OpenChaos: o.openChaos, Diagnose: o.diagnose,
 		SecretVariables: []string{"TEMPORAL_API_KEY"}, Modules: []string{"go.temporal.io/sdk"},
 	}
 }
