@@ -82,8 +82,9 @@ func (e Grants) RunTask(ctx context.Context, id perdure.TaskID, g Grant) (Left, 
 }
 
 // NoteOwner notes the worker whose session or task is about to be taken, for the report of crash
-// recovery. If task is empty, it is the worker of the session.
-func (e Grants) NoteOwner(ctx context.Context, id perdure.SessionID, task perdure.TaskID) {
+// recovery, and returns it. If task is empty, it is the worker of the session. The zero value:
+// there is none, or it cannot be read.
+func (e Grants) NoteOwner(ctx context.Context, id perdure.SessionID, task perdure.TaskID) (w store.Worker) {
 	_ = e.cfg.Store.View(ctx, func(r store.Reader) error { // only a report
 		var sessions []store.Session
 		owner := perdure.WorkerID("")
@@ -100,12 +101,14 @@ func (e Grants) NoteOwner(ctx context.Context, id perdure.SessionID, task perdur
 			}
 			owner, sessions = row.Worker, []store.Session{row}
 		}
-		w, err := r.Workers().Get(owner)
+		found, err := r.Workers().Get(owner)
 		if err == nil {
+			w = found
 			e.NoteOrphans(r.Now(), []store.Worker{w}, sessions)
 		}
 		return err
 	})
+	return w
 }
 
 // UseGrant uses a grant for a session that a driver of this process drives already. StaleGrant: a

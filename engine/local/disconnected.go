@@ -72,3 +72,36 @@ func (e *Engine) findDisconnected(r store.Reader) ([]store.Worker, error) {
 		return r.Workers().Disconnected(by)
 	}
 }
+
+// disconnectedWorkers lists the workers without a connection, or only one of them.
+func (e *Engine) disconnectedWorkers(ctx context.Context, only perdure.WorkerID) ([]store.Worker, error) {
+	found, err := store.Read(ctx, e.cfg.Store, func(r store.Reader) ([]store.Worker, error) {
+		return r.Workers().Disconnected(only)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for workers whose process has ended: %w", err)
+	}
+	return found, nil
+}
+
+// endIfDisconnected declares the owner of work dead, before the work is taken under a grant, if its
+// process has ended (RC31). It takes two looks, and no longer where the owner is connected. Without
+// it, or after an error, the lease of the owner decides.
+func (e *Engine) endIfDisconnected(ctx context.Context, owner perdure.WorkerID) error {
+	first, err := e.disconnectedWorkers(ctx, owner)
+	if err != nil || len(first) == 0 {
+		return err
+	}
+	pause(ctx, connectionLook)
+	second, err := e.disconnectedWorkers(ctx, owner)
+	if err != nil || len(second) == 0 || !second[0].LeaseUntil.Equal(first[0].LeaseUntil) {
+		return err
+	}
+	err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		return tx.Workers().MarkDisconnected(owner, first[0].LeaseUntil)
+	})
+	if err != nil {
+		return fmt.Errorf("end a worker whose process has ended: %w", err)
+	}
+	return nil
+}

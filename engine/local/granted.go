@@ -178,7 +178,7 @@ func (g *Granted) drive(ctx context.Context, id perdure.SessionID, d *drivenSess
 	watching, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() { g.follow(watching, id, d.driver) })
-	g.engine.host.Grants().NoteOwner(ctx, id, "")
+	g.endOwner(ctx, id, "")
 	err := g.runDriver(ctx, id, d)
 	stop()
 	watch.Wait()
@@ -195,6 +195,17 @@ func (g *Granted) drive(ctx context.Context, id perdure.SessionID, d *drivenSess
 	close(d.done)
 	if again {
 		(scheduler{g.engine}).Wake(id)
+	}
+}
+
+// endOwner declares the owner of a session or task dead if its process has ended.
+func (g *Granted) endOwner(ctx context.Context, id perdure.SessionID, task perdure.TaskID) {
+	owner := g.engine.host.Grants().NoteOwner(ctx, id, task)
+	if owner.ID == "" || owner.ID == g.engine.worker.ID {
+		return
+	}
+	if err := g.engine.endIfDisconnected(ctx, owner.ID); err != nil && ctx.Err() == nil {
+		g.engine.cfg.Log.Warn("could not see whether a process has ended", "worker", owner.ID, "error", err)
 	}
 }
 
@@ -277,7 +288,7 @@ func (g *Granted) RunTask(ctx context.Context, id perdure.TaskID, grant host.Gra
 	if !(scheduler{g.engine}).Running() {
 		return host.Left{}, fmt.Errorf("run task %s: %w: the engine does not run", id, perdure.Unavailable)
 	}
-	g.engine.host.Grants().NoteOwner(ctx, "", id)
+	g.endOwner(ctx, "", id)
 	return g.engine.host.Grants().RunTask(ctx, id, grant)
 }
 

@@ -200,6 +200,8 @@ func (e *Engine) sendHeartbeats(ctx context.Context) {
 		case err == nil && e.outside == nil:
 			e.extend(begun)
 			err = errors.Join(e.wakeChanged(waiting), e.wakeWaiting(waiting))
+		case err == nil:
+			_, err = e.disconnectedWorkers(waiting, "") // only a worker that was seen connected can be declared dead
 		}
 		stop()
 		switch {

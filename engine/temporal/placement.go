@@ -14,6 +14,7 @@ import (
 const (
 	linger        = time.Minute      // an idle workflow waits for more before it completes
 	presentWait   = 15 * time.Second // for the home of an owner that is alive
+	presentTries  = 4                // of work whose owner is alive and has no home, before it is evicted: presentWait in all
 	homeWait      = 2 * time.Minute  // for a home that has what the work needs; doubled up to the limit
 	homeWaitLimit = 10 * time.Minute
 	backOff       = time.Second // after a failed activity; doubled up to the limit
@@ -77,6 +78,10 @@ func (p *placement) returned(r workResult) (taken bool, wait time.Duration) {
 			return false, doubled(backOff, p.Failures-1, backOffLimit)
 		}
 		return false, 0
+	case r.Present: // its owner is alive, and has no home where the work could continue
+		p.Failures++
+		p.Evict = p.Failures >= presentTries
+		return false, doubled(backOff, p.Failures-1, presentWait)
 	case r.Lost: // another process has a higher grant, which the result names
 		p.Failures++
 		return false, doubled(backOff, p.Failures-1, backOffLimit)

@@ -54,6 +54,7 @@ type Scheduler struct {
 	cfg   Config
 	names names
 	waker *waker
+	runs  *runNotifier
 
 	ensureEvery time.Duration // between two looks at the maintenance workflow
 
@@ -72,7 +73,7 @@ func New(cfg Config) (*Scheduler, error) {
 		return nil, err
 	}
 	s := &Scheduler{cfg: cfg, names: names{cfg.Prefix}, ensureEvery: time.Minute}
-	s.waker = newWaker(s.tell, cfg.Log)
+	s.waker, s.runs = newWaker(s.tell, cfg.Log), newRunNotifier(newStarter(s.names, cfg.Client))
 	return s, nil
 }
 
@@ -147,19 +148,14 @@ func (s *Scheduler) tell(ctx context.Context, t topic) error {
 	s.mu.Lock()
 	host := s.host
 	s.mu.Unlock()
-	st := newStarter(s.names, s.cfg.Client)
-	if !t.runs {
-		w, waits, err := host.DueSession(ctx, t.session)
-		if err != nil || !waits {
-			return absent(err)
-		}
-		return st.session(ctx, w)
+	if t.runs {
+		return s.runs.runsOf(ctx, host, t.session)
 	}
-	runs, err := host.DueRuns(ctx, t.session)
-	for _, w := range runs {
-		err = errors.Join(err, st.run(ctx, w))
+	w, waits, err := host.DueSession(ctx, t.session)
+	if err != nil || !waits {
+		return absent(err)
 	}
-	return absent(err)
+	return newStarter(s.names, s.cfg.Client).session(ctx, w)
 }
 
 // Run works on what Temporal hands out until ctx ends, and then stops: running work may reach a

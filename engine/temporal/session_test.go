@@ -27,6 +27,7 @@ func TestSession(t *testing.T) {
 		"raises_a_stale_grant_above_the_stored_one":     sessionLost,
 		"continues_at_the_home_that_the_host_names":     sessionHome,
 		"evicts_an_owner_that_does_not_answer":          sessionEvicts,
+		"evicts_an_owner_without_a_home_in_the_end":     sessionEvictsHomeless,
 		"says_that_the_home_is_gone":                    sessionHomeGone,
 		"waits_longer_for_a_home_each_time":             sessionHomeAgain,
 		"goes_to_the_home_that_the_signal_names":        sessionHomeKnown,
@@ -152,6 +153,22 @@ func sessionEvicts(t *testing.T) {
 
 	if len(tries) != 3 || tries[2].queue != "p" || !tries[2].Evict || tries[2].HomeGone {
 		t.Errorf("tries = %+v, want the third on the general queue, and to evict", tries)
+	}
+}
+
+func sessionEvictsHomeless(t *testing.T) {
+	s := newStage(t)
+	s.drives(func(n int, in workInput) (driveResult, error) {
+		if !in.Evict {
+			return driveResult{workResult: workResult{Grant: in.Grant - 1, Present: true}}, nil
+		}
+		return rests(1)(n, in)
+	})
+
+	tries := s.session(t, wake{Seq: 1})
+
+	if len(tries) != presentTries+1 || !tries[presentTries].Evict || tries[presentTries].at-tries[0].at < presentWait {
+		t.Errorf("tries = %+v, want the last to evict, after %s", tries, presentWait)
 	}
 }
 

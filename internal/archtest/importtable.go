@@ -184,6 +184,7 @@ func outerPackages() []importRow {
 		{"internal/archtest", ""},
 
 		{"engine/temporal/cmd/*", anything},
+		{"engine/temporal/bench/*", anything},
 		{"engine/temporal/internal/program", ". engine engine/local engine/temporal internal/app internal/cli"},
 		{"internal/app", anything}, // wires adapters for the programs
 		{"cmd/*", anything},

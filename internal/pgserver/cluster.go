@@ -249,6 +249,17 @@ func (c *Cluster) KillBackends(ctx context.Context, url string, limit int, prefi
 	return strconv.Atoi(out)
 }
 
+// AdvisoryLocks returns how many shared advisory locks the connections to the database of a URL
+// have; one that several have counts once.
+func (c *Cluster) AdvisoryLocks(ctx context.Context, url string) (int, error) {
+	out, err := ask(ctx, url, `SELECT COUNT(DISTINCT (classid, objid)) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock'
+		AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(out)
+}
+
 // KillBackendsOf ends all connections of a role.
 func (c *Cluster) KillBackendsOf(ctx context.Context, role string) error {
 	return c.Exec(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '"+role+"'")
