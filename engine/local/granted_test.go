@@ -242,3 +242,44 @@ steps:
   - text: it goes on
     repeat: true
 `
+
+// TestGrantOfASubagent: when a subagent has ended, so has the drive of its session, although the
+// report to its parent wakes the driver.
+func TestGrantOfASubagent(t *testing.T) {
+	t.Parallel()
+	r := newGrantRig(t, enginetest.Setup{Script: oneSubagent})
+	parent := r.drive(t.Context(), r.a, host.Grant{Number: 1})
+	var child perdure.SessionID
+	for end := time.Now().Add(time.Minute); child == ""; sleep(t.Context(), time.Millisecond) {
+		page, err := r.a.Due(t.Context(), "", 9)
+		if err != nil || time.Now().After(end) {
+			t.Fatalf("no subagent is due, but %+v: %v", page, err)
+		}
+		for _, s := range page.Sessions {
+			if s.ID != r.session {
+				child = s.ID
+			}
+		}
+	}
+	r.session, child = child, r.session
+
+	if d := r.get(r.drive(t.Context(), r.a, host.Grant{Number: 1})); d.err != nil {
+		t.Errorf("of the subagent: got %+v", d)
+	}
+	if d := r.get(parent); d.err != nil {
+		t.Errorf("of its parent: got %+v", d)
+	}
+	if calls, err := r.a.Calls().List(t.Context(), child); err != nil || len(calls) != 1 || calls[0].State != perdure.CallSettled {
+		t.Errorf("got %+v, %v", calls, err)
+	}
+}
+
+// oneSubagent is a script that starts a subagent in the foreground.
+const oneSubagent = `
+rules:
+  - when: {user_contains: go, not_called: spawn_subagent}
+    calls: [{name: spawn_subagent, args: {name: scout, task: look at it}}]
+steps:
+  - text: done
+    repeat: true
+`
