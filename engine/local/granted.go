@@ -315,12 +315,19 @@ func (e *Engine) removeDead(ctx context.Context) error {
 
 // Due lists what waits for a scheduler, as host.Grants.Due.
 func (g *Granted) Due(ctx context.Context, after string, limit int) (host.Waiting, error) {
-	return g.engine.host.Grants().Due(ctx, after, limit)
+	return g.engine.host.Grants().Due(ctx, g.drives, after, limit)
 }
 
 // DueSession returns a session if it waits for a driver, as host.Grants.DueSession.
 func (g *Granted) DueSession(ctx context.Context, id perdure.SessionID) (host.WaitingSession, bool, error) {
-	return g.engine.host.Grants().DueSession(ctx, id)
+	return g.engine.host.Grants().DueSession(ctx, g.drives, id)
+}
+
+// drives reports whether a session is driven here.
+func (g *Granted) drives(id perdure.SessionID) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.driven[id] != nil
 }
 
 // DueRuns returns the runs of a session that wait for a process, as host.Grants.DueRuns.

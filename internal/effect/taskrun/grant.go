@@ -310,7 +310,8 @@ func (ts Grants) slotFreeNow(ctx context.Context, t perdure.Task) (free bool, er
 }
 
 // Due lists the tasks of a session that wait for a scheduler; of every session if it is empty: the
-// queued runs that have a slot, in order, and those whose worker is dead.
+// queued runs that have a slot, in order, those whose worker is dead, and those of this worker that
+// were taken back from it.
 func (ts Grants) Due(r store.Reader, session perdure.SessionID) (due []perdure.Task, err error) {
 	live, err := r.Tasks().List(store.TaskFilter{Session: session, States: []perdure.TaskState{
 		perdure.TaskQueued, perdure.TaskRunning, perdure.TaskAwaitingInput}})
@@ -336,11 +337,16 @@ func (ts Grants) Due(r store.Reader, session perdure.SessionID) (due []perdure.T
 				free[t.Session]--
 			}
 			due = append(due, t)
-		case !alive(t.Worker) && (t.WaitsForHome == "" || ts.core.RemainsAt(r, t.Home) != perdure.RemainsElsewhere):
+		case ts.gaveUp(t), !alive(t.Worker) && (t.WaitsForHome == "" || ts.core.RemainsAt(r, t.Home) != perdure.RemainsElsewhere):
 			due = append(due, t)
 		}
 	}
 	return due, nil
+}
+
+// gaveUp reports whether this worker owns a task, but does not run it any more.
+func (ts Grants) gaveUp(t perdure.Task) bool {
+	return t.Worker == ts.core.Worker && t.Links.ChildSession == "" && !ts.runsHere(t)
 }
 
 // freeSlots returns how many slots of a session are free; below 0: there is no limit.
