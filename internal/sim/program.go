@@ -159,6 +159,22 @@ func MakeHosts(seed uint64) Program {
 	return p
 }
 
+// MakeMany creates a program with many hosts, and sessions for each of them, which all get one
+// message.
+func MakeMany(seed uint64, hosts, sessions int) Program {
+	dice := rand.New(rand.NewPCG(seed, 0x6d616e79))
+	p := Program{Seed: seed, Hosts: hosts, Sessions: hosts * sessions, Settings: Settings{Overflow: "queue", Drain: -1}}
+	m := maker{dice: dice}
+	for n := range p.Sessions {
+		p.Steps = append(p.Steps, Step{N: n + 1, Session: n, Op: Send, After: m.pause(n + 1), Text: m.message(deepest)})
+	}
+	some := append(slices.Clone(acts), freezes...)
+	for commit := 1; commit < 30*p.Sessions; commit += 1 + dice.IntN(200) {
+		p.Faults = append(p.Faults, Fault{Commit: commit, Act: some[dice.IntN(len(some))]})
+	}
+	return p
+}
+
 // size returns the number of sessions and steps. One program in eight is large, with much
 // concurrency; the others are small, so that many can run.
 func size(seed uint64, dice *rand.Rand) (sessions, steps int) {

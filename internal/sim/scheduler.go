@@ -28,9 +28,10 @@ type scheduler struct {
 	answers []answered                 // guarded by mu
 	calls   int                        // guarded by mu; that have not returned
 
-	grants map[store.Work]int64 // the last one that was given out; this and the following fields are only touched by the player
-	plans  []*plan
-	known  map[string]bool // the labels of all plans
+	grants  map[store.Work]int64 // the last one that was given out; this and the following fields are only touched by the player
+	refused map[store.Work]int   // how often its owner was alive since the last eviction
+	plans   []*plan
+	known   map[string]bool // the labels of all plans
 }
 
 // plan is something that the scheduler will do.
@@ -74,7 +75,7 @@ func (s outsideScheduler) StartQueued() {
 }
 
 func newScheduler(w *world) *scheduler {
-	s := &scheduler{w: w, woken: map[perdure.SessionID]bool{}, grants: map[store.Work]int64{}, known: map[string]bool{}}
+	s := &scheduler{w: w, woken: map[perdure.SessionID]bool{}, grants: map[store.Work]int64{}, refused: map[store.Work]int{}, known: map[string]bool{}}
 	s.planLists()
 	s.planTidy()
 	return s
@@ -85,6 +86,10 @@ const (
 	listInterval = 300 * time.Millisecond
 	tidyInterval = 700 * time.Millisecond
 )
+
+// patience is the number of refusals after which the owner of a work is evicted. It may have given
+// the work up, which no other host can know.
+const patience = 4
 
 // listTimeout ends a call that only reads, for example to a frozen host.
 const listTimeout = time.Second
@@ -193,7 +198,10 @@ func (s *scheduler) give(work store.Work) {
 		s.grants[work]++
 		g := host.Grant{Number: s.grants[work]}
 		label := fmt.Sprintf("grant %d of %s", g.Number, about)
-		g.Evict = !s.w.calm && s.w.hash(label, "evict")%8 == 0
+		g.Evict = !s.w.calm && s.w.hash(label, "evict")%8 == 0 || s.refused[work] >= patience
+		if g.Evict {
+			s.refused[work] = 0
+		}
 		s.plan(label, s.delay(label), func() { s.use(label, work, g) })
 		if s.w.hash(label, "twice")%3 == 0 {
 			again := label + " again"
@@ -228,6 +236,9 @@ func (s *scheduler) use(label string, work store.Work, g host.Grant) {
 		}
 		return func() {
 			s.heard(work, left.Grant)
+			if left.Present {
+				s.refused[work]++
+			}
 			if host.Permanent(err) && ctx.Err() == nil {
 				s.w.addViolation("I4", work.Session, fmt.Sprintf("%s: %v", label, err))
 			}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/perdure/perdure/internal/sim"
 	"github.com/perdure/perdure/internal/soak"
@@ -33,6 +34,20 @@ func TestR18HostsSoak(t *testing.T) {
 func TestR18HostsSameTraceSoak(t *testing.T) {
 	t.Parallel()
 	sameTraces(t, sim.MakeHosts, soak.Count(t, "TWICE", 20, 200))
+}
+
+// TestR18ManyHosts runs a program of many hosts, with ten sessions for each of them.
+func TestR18ManyHosts(t *testing.T) {
+	t.Parallel()
+	hosts := soak.Count(t, "HOSTS", 10, 50)
+	p := sim.MakeMany(firstSeed(t), hosts, 10)
+	began := time.Now()
+	out := play(t, sim.NewStage(), p)
+	t.Logf("%d hosts, %d sessions: %d commits, %d engines, %s of virtual time in %s",
+		hosts, p.Sessions, out.Commits, out.Engines, out.Took, time.Since(began))
+	for _, v := range out.Broken {
+		t.Errorf("%s %s: %s", v.Invariant, v.Session, v.Text)
+	}
 }
 
 // TestR18EveryCommit crashes at the commits of one program with subagents: before, after, and
