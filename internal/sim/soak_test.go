@@ -39,7 +39,7 @@ func TestR18HostsSameTraceSoak(t *testing.T) {
 // TestR18ManyHosts runs a program of many hosts, with ten sessions for each of them.
 func TestR18ManyHosts(t *testing.T) {
 	t.Parallel()
-	hosts := soak.Count(t, "HOSTS", 10, 50)
+	hosts := soak.Count(t, "HOSTS", 10, 20)
 	p := sim.MakeMany(firstSeed(t), hosts, 10)
 	began := time.Now()
 	out := play(t, sim.NewStage(), p)
