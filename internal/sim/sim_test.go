@@ -16,7 +16,7 @@ import (
 const (
 	seeds     = 30 // of the simulation
 	twice     = 2  // how many of those are run twice
-	hostSeeds = 15 // of the simulation with several hosts
+	hostSeeds = 10 // of the simulation with several hosts
 	hostTwice = 2  // how many of those are run twice
 	shrinking = 80 // maximum number of runs to shrink a failure
 	sideways  = 4  // concurrent bubbles
