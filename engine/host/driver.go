@@ -27,6 +27,7 @@ type Driver struct {
 	drive       *effect.Drive
 	uncommitted []core.Outcome             // only touched in Run: received, but not committed yet
 	running     map[string]*runningCommand // only touched in Run: running commands, by commandKey
+	started     map[string]bool            // only touched in Run: commandKeys of the calls whose outcomes come here
 	idle        *watchdog                  // only touched in Run
 	alarm       *time.Timer                // only touched in Run; nil: not set
 }
@@ -37,12 +38,15 @@ type runningCommand struct {
 	stopped bool
 	forced  bool  // stopped without a grace period
 	detach  int64 // seq of the last intent to detach the call that was acted on
+	// inherited says that a former driver of this process started the call, and gave it up: its
+	// outcome does not come here.
+	inherited bool
 }
 
 // NewDriver returns a driver of a session. It does nothing before Run.
 func (e *Host) NewDriver(id perdure.SessionID) *Driver {
 	return &Driver{
-		e: e, id: id, woken: make(chan struct{}, 1), running: map[string]*runningCommand{},
+		e: e, id: id, woken: make(chan struct{}, 1), running: map[string]*runningCommand{}, started: map[string]bool{},
 		outcomes: make(chan core.Outcome, perdure.MaxCallsPerStep+1),
 	}
 }
@@ -235,6 +239,7 @@ func (d *Driver) dropFinished(due []perdure.Command) {
 	for key := range d.running {
 		if !wanted[key] {
 			delete(d.running, key)
+			delete(d.started, key)
 		}
 	}
 }
@@ -277,7 +282,7 @@ func (d *Driver) start(models context.Context, command perdure.Command) error {
 		}
 		d.askModel(models, key, c)
 	case perdure.RunCall:
-		if known != nil {
+		if known != nil && !(known.inherited && !d.runsHere(c)) {
 			d.controlCall(models, known, c)
 			return nil
 		}
@@ -375,15 +380,26 @@ func (d *Driver) askModel(models context.Context, key string, c perdure.CallMode
 func (d *Driver) runCall(ctx context.Context, key string, c perdure.RunCall) error {
 	a := &runningCommand{}
 	d.running[key] = a
-	if d.e.lanes.Running(perdure.CallKey{Session: d.id, Call: c.Call.ID}.String()) {
-		d.controlCall(ctx, a, c) // an earlier run of this driver started it, and it sends its outcome here
+	if d.runsHere(c) {
+		a.inherited = !d.started[key] // else an earlier run of this driver started it
+		d.controlCall(ctx, a, c)
 		return nil
 	}
-	err := d.e.effects.Calls().Start(ctx, d.drive.CallRequest(c, d.deliver))
+	request := d.drive.CallRequest(c, d.deliver)
+	request.Inherited = !d.started[key]
+	err := d.e.effects.Calls().Start(ctx, request)
+	if err == nil {
+		d.started[key] = true
+	}
 	if err == nil && c.Detach { // its intent is older than this execution
 		d.controlCall(ctx, a, c)
 	}
 	return err
+}
+
+// runsHere reports whether the work of a call runs in this process.
+func (d *Driver) runsHere(c perdure.RunCall) bool {
+	return d.e.lanes.Running(perdure.CallKey{Session: d.id, Call: c.Call.ID}.String())
 }
 
 func (d *Driver) deliver(outcome core.Outcome) { d.outcomes <- outcome }

@@ -52,17 +52,18 @@ type Waiting struct {
 	Next     string // where the next page begins; empty: this was the last one
 }
 
-// WaitingSession is a session with events that no driver has read, or whose driver is gone.
+// WaitingSession is a session with events that no driver has read, or whose driver is gone or has
+// given it up.
 type WaitingSession struct {
 	ID       perdure.SessionID
 	Seq      int64          // of its journal
 	Grant    int64          // the last one that was used
 	Home     perdure.HomeID // where its files are; empty: it has none, or every process reaches them
 	Labels   map[string]string
-	Orphaned bool // it has an owner, which is gone
+	Orphaned bool // it has an owner, which is gone or does not drive it
 }
 
-// WaitingRun is a queued run that has a slot, or a task whose owner is gone.
+// WaitingRun is a queued run that has a slot, or a task whose owner is gone or has given it up.
 type WaitingRun struct {
 	ID     perdure.TaskID
 	Grant  int64          // the last one that was used
@@ -166,15 +167,19 @@ func (e Grants) ForwardCancel(ctx context.Context, event perdure.Event) {
 // DetachedHere returns how many calls of a session that left their turns run in this process.
 func (e Grants) DetachedHere(id perdure.SessionID) int { return e.effects.Calls().DetachedOf(id) }
 
+// Driven reports whether this process drives a session.
+type Driven func(perdure.SessionID) bool
+
 // Due lists what waits for a scheduler: sessions with unread events or a dead driver, queued runs
-// with a slot, and tasks whose worker is dead. after is the Next of the last page; the first page
-// has an empty one. limit is the number of entries on a page.
-func (e Grants) Due(ctx context.Context, after string, limit int) (Waiting, error) {
+// with a slot, tasks whose worker is dead, and the sessions and tasks of this process that were
+// taken back from it. after is the Next of the last page; the first page has an empty one. limit is
+// the number of entries on a page.
+func (e Grants) Due(ctx context.Context, here Driven, after string, limit int) (Waiting, error) {
 	var page Waiting
 	err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
 		page = Waiting{}
 		if after < "t" { // sessions come first: their positions begin with s
-			sessions, err := e.dueSessions(r)
+			sessions, err := e.dueSessions(r, here)
 			if err != nil {
 				return err
 			}
@@ -219,19 +224,19 @@ func (e Grants) Due(ctx context.Context, after string, limit int) (Waiting, erro
 
 // DueSession returns a session if it waits for a driver. false: it does not, because its journal
 // has nothing new, or because its driver will read it.
-func (e Grants) DueSession(ctx context.Context, id perdure.SessionID) (w WaitingSession, waits bool, err error) {
+func (e Grants) DueSession(ctx context.Context, here Driven, id perdure.SessionID) (w WaitingSession, waits bool, err error) {
 	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
 		row, err := r.Sessions().Get(id)
 		if err == nil {
-			w, waits, err = e.waitingSession(r, row)
+			w, waits, err = e.waitingSession(r, row, here)
 		}
 		return err
 	})
 	return w, waits, err
 }
 
-// DueRuns returns the queued runs of a session that have a slot, and those whose worker is dead; of
-// every session if id is empty.
+// DueRuns returns the queued runs of a session that have a slot, those whose worker is dead, and
+// those that were taken back from this process; of every session if id is empty.
 func (e Grants) DueRuns(ctx context.Context, id perdure.SessionID) (runs []WaitingRun, err error) {
 	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
 		runs = nil
@@ -248,14 +253,14 @@ func (e Grants) DueRuns(ctx context.Context, id perdure.SessionID) (runs []Waiti
 	return runs, err
 }
 
-func (e Grants) dueSessions(r store.Reader) (due []WaitingSession, err error) {
+func (e Grants) dueSessions(r store.Reader, here Driven) (due []WaitingSession, err error) {
 	for _, filter := range []store.SessionFilter{{HasDriver: true}, {Unread: true}} {
 		rows, err := r.Sessions().List(filter)
 		if err != nil {
 			return nil, err
 		}
 		for _, row := range rows {
-			w, waits, err := e.waitingSession(r, row)
+			w, waits, err := e.waitingSession(r, row, here)
 			if err != nil {
 				return nil, err
 			}
@@ -267,9 +272,18 @@ func (e Grants) dueSessions(r store.Reader) (due []WaitingSession, err error) {
 	return due, nil
 }
 
-func (e Grants) waitingSession(r store.Reader, row store.Session) (w WaitingSession, waits bool, err error) {
+func (e Grants) waitingSession(
+	r store.Reader, row store.Session, here Driven,
+) (w WaitingSession, waits bool, err error) {
 	w = WaitingSession{ID: row.ID, Seq: row.LastSeq, Home: homeOfFiles(e.cfg, row), Labels: row.Labels, Orphaned: row.Worker != ""}
-	waits = row.Worker == "" && row.Unread() || row.Worker != "" && row.Worker != e.worker && !e.WorkerAlive(r, row.Worker)
+	switch row.Worker {
+	case "":
+		waits = row.Unread()
+	case e.worker: // false: it was taken back from this process, and no other one can know that
+		waits = !here(row.ID)
+	default:
+		waits = !e.WorkerAlive(r, row.Worker)
+	}
 	if waits {
 		w.Grant, err = r.Workers().Granted(store.Work{Session: row.ID})
 	}

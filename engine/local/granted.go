@@ -237,6 +237,7 @@ func (g *Granted) follow(ctx context.Context, id perdure.SessionID, d *host.Driv
 // out of g.driven then, under g.mu, so that no wake is lost in between.
 func (g *Granted) runDriver(ctx context.Context, id perdure.SessionID, d *drivenSession) error {
 	for attempt := 1; ; attempt++ {
+		d.driver.WokenAgain() // forgets earlier wakes: this run reads the journal
 		err := d.driver.Run(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -325,12 +326,19 @@ func (e *Engine) removeDead(ctx context.Context) error {
 
 // Due lists what waits for a scheduler, as host.Grants.Due.
 func (g *Granted) Due(ctx context.Context, after string, limit int) (host.Waiting, error) {
-	return g.engine.host.Grants().Due(ctx, after, limit)
+	return g.engine.host.Grants().Due(ctx, g.drives, after, limit)
 }
 
 // DueSession returns a session if it waits for a driver, as host.Grants.DueSession.
 func (g *Granted) DueSession(ctx context.Context, id perdure.SessionID) (host.WaitingSession, bool, error) {
-	return g.engine.host.Grants().DueSession(ctx, id)
+	return g.engine.host.Grants().DueSession(ctx, g.drives, id)
+}
+
+// drives reports whether a session is driven here.
+func (g *Granted) drives(id perdure.SessionID) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.driven[id] != nil
 }
 
 // DueRuns returns the runs of a session that wait for a process, as host.Grants.DueRuns.

@@ -250,6 +250,75 @@ func TestGrantOfATask(t *testing.T) {
 	}
 }
 
+// TestGrantTakenBack: what was taken back from an engine that goes on is listed by it, although its
+// owner is alive.
+func TestGrantTakenBack(t *testing.T) {
+	t.Parallel()
+	r := newGrantRig(t, enginetest.Setup{Script: oneHold("hold_note")})
+	ctx, stop := context.WithCancel(t.Context())
+	first := r.drive(ctx, r.a, host.Grant{Number: 1})
+	r.Entered(t, "hold_note", 1)
+	if _, waits, err := r.a.DueSession(t.Context(), r.session); waits || err != nil {
+		t.Errorf("while it is driven: got %t, %v", waits, err)
+	}
+	stop()
+	r.get(first)
+
+	if w, waits, err := r.a.DueSession(t.Context(), r.session); !waits || !w.Orphaned || err != nil {
+		t.Errorf("got %+v, %t, %v", w, waits, err)
+	}
+	if page, err := r.a.Due(t.Context(), "", 9); err != nil || len(page.Sessions) != 1 {
+		t.Errorf("got %+v, %v, want the session", page, err)
+	}
+	second := r.drive(t.Context(), r.a, host.Grant{Number: 2})
+	r.Entered(t, "hold_note", 2)
+	r.Release("hold_note")
+	if d := r.get(second); d.err != nil {
+		t.Errorf("of the second: got %+v", d)
+	}
+}
+
+// TestGrantTakenBackTask is TestGrantTakenBack for a task.
+func TestGrantTakenBackTask(t *testing.T) {
+	t.Parallel()
+	r := newGrantRig(t, enginetest.Setup{Script: spawnHold})
+	if d := r.get(r.drive(t.Context(), r.a, host.Grant{Number: 1})); d.err != nil {
+		t.Fatal(d.err)
+	}
+	due, err := r.a.DueRuns(t.Context(), r.session)
+	if err != nil || len(due) != 1 {
+		t.Fatalf("got %+v, %v, want one run", due, err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	run := func(ctx context.Context, g host.Grant) {
+		_, err := r.a.RunTask(ctx, due[0].ID, g)
+		done <- err
+	}
+	go run(ctx, host.Grant{Number: 1})
+	r.Entered(t, "bg_hold", 1)
+	if now, err := r.a.DueRuns(t.Context(), r.session); len(now) != 0 || err != nil {
+		t.Errorf("while it runs: got %+v, %v", now, err)
+	}
+	stop()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	for end := time.Now().Add(time.Minute); ; sleep(t.Context(), time.Millisecond) { // its work returns soon
+		if now, err := r.a.DueRuns(t.Context(), r.session); err == nil && len(now) == 1 {
+			break
+		} else if time.Now().After(end) {
+			t.Fatalf("got %+v, %v, want the run", now, err)
+		}
+	}
+	go run(t.Context(), host.Grant{Number: 2})
+	r.Entered(t, "bg_hold", 2)
+	r.Release("bg_hold")
+	if err := <-done; err != nil {
+		t.Errorf("of the second: %v", err)
+	}
+}
+
 // oneHold is a script that calls one tool.
 func oneHold(tool string) string {
 	return "steps:\n  - calls: [{name: " + tool + ", args: {}}]\n  - text: done\n    repeat: true\n"
@@ -260,5 +329,46 @@ const spawnHold = `
 steps:
   - calls: [{name: spawn_background, args: {tool: bg_hold, args: {}}}]
   - text: it goes on
+    repeat: true
+`
+
+// TestGrantOfASubagent: when a subagent has ended, so has the drive of its session, although the
+// report to its parent wakes the driver.
+func TestGrantOfASubagent(t *testing.T) {
+	t.Parallel()
+	r := newGrantRig(t, enginetest.Setup{Script: oneSubagent})
+	parent := r.drive(t.Context(), r.a, host.Grant{Number: 1})
+	var child perdure.SessionID
+	for end := time.Now().Add(time.Minute); child == ""; sleep(t.Context(), time.Millisecond) {
+		page, err := r.a.Due(t.Context(), "", 9)
+		if err != nil || time.Now().After(end) {
+			t.Fatalf("no subagent is due, but %+v: %v", page, err)
+		}
+		for _, s := range page.Sessions {
+			if s.ID != r.session {
+				child = s.ID
+			}
+		}
+	}
+	r.session, child = child, r.session
+
+	if d := r.get(r.drive(t.Context(), r.a, host.Grant{Number: 1})); d.err != nil {
+		t.Errorf("of the subagent: got %+v", d)
+	}
+	if d := r.get(parent); d.err != nil {
+		t.Errorf("of its parent: got %+v", d)
+	}
+	if calls, err := r.a.Calls().List(t.Context(), child); err != nil || len(calls) != 1 || calls[0].State != perdure.CallSettled {
+		t.Errorf("got %+v, %v", calls, err)
+	}
+}
+
+// oneSubagent is a script that starts a subagent in the foreground.
+const oneSubagent = `
+rules:
+  - when: {user_contains: go, not_called: spawn_subagent}
+    calls: [{name: spawn_subagent, args: {name: scout, task: look at it}}]
+steps:
+  - text: done
     repeat: true
 `

@@ -170,7 +170,7 @@ func outerPackages() []importRow {
 		{"internal/cli/output", "."},
 		{"internal/cli/chaoscmd", ". engine internal/chaos internal/pgserver"},
 		{"internal/chaos", ". engine"},
-		{"internal/sim", ". engine engine/local dispatch model store store/faulty store/memory tool tool/background tool/subagent internal/chaos"},
+		{"internal/sim", ". engine engine/host engine/local dispatch model store store/faulty store/memory tool tool/background tool/subagent internal/chaos"},
 		// for tests
 		{"internal/enginerig", ". engine engine/enginetest engine/local internal/egress internal/secret dispatch model store tool tool/background tool/schedule tool/subagent"},
 		{"internal/linearizability", ""}, // tests only

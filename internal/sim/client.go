@@ -26,7 +26,10 @@ type operation struct {
 
 // ask runs an operation of a client, concurrently with all others.
 func (w *world) ask(d operation) {
-	l := w.current
+	l := w.chosen(d.name, w.writeCommits)
+	if l == nil { // the client tries again, or its step is lost
+		return
+	}
 	w.mu.Lock()
 	w.ops++
 	w.mu.Unlock()

@@ -23,13 +23,15 @@ func (p *player) advance() bool {
 		w.calm = true
 		if w.program.Settings.Heal {
 			w.note("heal")
-			w.current.kill()
+			for _, l := range w.running {
+				l.kill()
+			}
 		}
 		return true
 	}
 	if time.Now().After(p.limit) {
 		if p.phase == placing {
-			w.addViolation("I4", "", fmt.Sprintf("only %d of %d slots can be taken", w.filled, slotsPerSession*len(w.ids)))
+			w.addViolation("I4", "", fmt.Sprintf("only %d of %d slots can be taken", w.occupiedSlots(), slotsPerSession*len(w.ids)))
 		}
 		p.phase = ended // NoStuck reports what is not idle
 		return true
@@ -47,7 +49,7 @@ func (p *player) advance() bool {
 		p.enter(closing)
 		return true
 	}
-	if p.phase == placing || !w.isIdle() {
+	if p.phase == placing || !w.isIdle() || w.scheduler != nil && len(w.unfinished()) > 0 {
 		return false
 	}
 	switch p.phase {
@@ -88,20 +90,25 @@ func (p *player) later(d operation) { p.operations = append(p.operations, d) }
 // enter starts a phase.
 func (p *player) enter(next phase) {
 	p.phase, p.limit = next, time.Now().Add(idleLimit)
+	if p.w.scheduler != nil { // whose passes and heartbeats would take long to simulate
+		p.limit = time.Now().Add(hostsIdleLimit)
+	}
 }
 
 // occupiedSlots returns the number of occupied slots.
 func (w *world) occupiedSlots() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.filled
+	return len(w.filled)
 }
 
 // isIdle reports whether all sessions are idle and no tool is running. A tool that does not stop
 // keeps its slot after its end was recorded (RC6).
 func (w *world) isIdle() bool {
-	if w.current.jobs.Load() > 0 {
-		return false
+	for _, l := range w.live() {
+		if l.jobs.Load() > 0 {
+			return false
+		}
 	}
 	for _, v := range w.views {
 		if v.fold.Seq > 0 && !v.fold.AtRest() {

@@ -10,7 +10,6 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/faulty"
-	"github.com/perdure/perdure/store/memory"
 )
 
 // Act is a fault at a commit.
@@ -26,10 +25,18 @@ const (
 	Full          Act = "full"       // nothing is written, because the disk is full
 	Broken        Act = "broken"     // nothing is written, and the store can no longer guarantee anything
 	Slow          Act = "slow"       // the commit waits, and others overtake it
+
+	// The host stops like a process after SIGSTOP, and continues much later; only with several
+	// hosts.
+	FreezeBefore Act = "freeze_before" // before the commit, which then is that of an owner of long ago
+	FreezeAfter  Act = "freeze_after"  // after the commit
 )
 
-// acts are all faults.
-var acts = []Act{DieBefore, DieAfter, DieUnanswered, Forget, Fail, Full, Broken, Slow}
+// acts are the faults of one host, freezes those that only several have.
+var (
+	acts    = []Act{DieBefore, DieAfter, DieUnanswered, Forget, Fail, Full, Broken, Slow}
+	freezes = []Act{FreezeBefore, FreezeAfter}
+)
 
 // handle is the store of one engine: the memory store, behind a faulty store, behind the gate.
 type handle struct {
@@ -100,39 +107,6 @@ func (h *handle) arm(p pass) {
 		DieBefore: {Act: faulty.Die}, DieUnanswered: {Act: faulty.DieAfter}, Forget: {Act: faulty.DoAndTimeout},
 		Fail: {Act: faulty.Fail}, Broken: {Act: faulty.Fail, Kind: perdure.Storage},
 	}[p.act]
-}
-
-// errPretend rolls back a transaction that is reported as committed.
-var errPretend = errors.New("rolled back by the simulation")
-
-// witness is the memory store, with a record of what is really committed.
-type witness struct {
-	*memory.Store
-	w *world
-	h *handle
-}
-
-// InTx records what was written once it is committed, whatever answer its caller gets.
-func (s *witness) InTx(ctx context.Context, fn func(store.Tx) error) error {
-	s.h.mu.Lock()
-	pretend := s.h.pretend
-	s.h.pretend = false
-	s.h.mu.Unlock()
-	var seen *seenTx
-	err := s.Store.InTx(ctx, func(tx store.Tx) error {
-		seen = &seenTx{Tx: tx, w: s.w}
-		if err := fn(seen); err != nil {
-			return err
-		}
-		if pretend {
-			return errPretend
-		}
-		return nil
-	})
-	if err == nil || pretend && errors.Is(err, errPretend) {
-		s.w.committed(seen)
-	}
-	return err
 }
 
 // View waits at the gate like a transaction, so that others can commit first.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing/synctest"
 	"time"
 
@@ -27,12 +28,19 @@ type Outcome struct {
 // consequences.
 const maxViolations = 12
 
+// manySteps is the number of steps from which on the invariants are not checked before each of
+// them, but so many times.
+const manySteps = 50
+
 // maxPasses is the number of passes after which a program counts as one that never ends.
 const maxPasses = 20_000
 
 // idleLimit limits the virtual time in which everything must become idle once nobody requests
 // anything more (I4).
 const idleLimit = 20 * time.Minute
+
+// hostsIdleLimit is idleLimit for several hosts, and much longer than their leases.
+const hostsIdleLimit = 2 * time.Minute
 
 // Stage holds what programs share: their tools. It is safe for concurrent use.
 type Stage struct{ tools *tool.Registry }
@@ -48,11 +56,16 @@ func (s *Stage) Play(p Program) Outcome {
 	if err := player.begin(); err != nil {
 		w.addViolation("", "", err.Error())
 	}
-	for player.phase != ended && len(w.broken) < maxViolations && player.passes < maxPasses {
+	for player.phase != ended && len(w.broken) < maxViolations && player.passes < player.most() {
 		player.round()
 	}
-	if player.passes >= maxPasses {
+	if player.passes >= player.most() {
 		w.addViolation("I4", "", fmt.Sprintf("no progress after %d passes through the gate", player.passes))
+	}
+	if w.scheduler != nil && player.phase == ended {
+		for _, text := range w.unfinished() {
+			w.addViolation("GR4", "", text)
+		}
 	}
 	player.leave()
 	w.readCommits()
@@ -62,6 +75,9 @@ func (s *Stage) Play(p Program) Outcome {
 		Took: time.Since(w.trace.began), Broken: w.broken,
 	}
 }
+
+// most returns the number of passes after which the program counts as one that never ends.
+func (p *player) most() int { return maxPasses * max(p.w.program.Sessions/10, p.w.program.Hosts, 1) }
 
 // phase is the progress of a program.
 type phase int
@@ -82,7 +98,6 @@ type player struct {
 	next       int         // the next step of the program
 	due        time.Time   // when that step is due
 	passes     int         // through the gate
-	leaving    *process    // the engine that was stopped
 	operations []operation // operations that wait for their turn
 	again      time.Time   // when a refused client may try again
 	limit      time.Time   // of the phase
@@ -91,8 +106,11 @@ type player struct {
 // begin starts the first engine and sets up the sessions.
 func (p *player) begin() error {
 	w := p.w
-	if err := w.start(); err != nil {
-		return err
+	for host := range w.running {
+		if err := w.start(host); err != nil {
+			return err
+		}
+		synctest.Wait() // one after another
 	}
 	for n := range w.program.Sessions {
 		id := perdure.SessionID(fmt.Sprintf("session_%032x", uint64(n)+1))
@@ -143,11 +161,19 @@ func (p *player) round() {
 	w := p.w
 	synctest.Wait()
 	w.readCommits()
-	if p.restartIfDead() {
-		return
+	for host := range w.running {
+		if p.restartIfDead(host) {
+			return
+		}
+	}
+	if w.scheduler != nil {
+		w.scheduler.collect()
 	}
 	best := p.best()
 	if p.phase == stepping && p.step(best) {
+		return
+	}
+	if w.scheduler != nil && w.scheduler.act(best) {
 		return
 	}
 	if best != nil {
@@ -160,21 +186,30 @@ func (p *player) round() {
 	p.sleep()
 }
 
-// restartIfDead starts another engine if the current one has died or ended, and reports whether it
-// did.
-func (p *player) restartIfDead() bool {
+// restartIfDead starts another engine of a host if the last one has died or ended, and reports
+// whether it did. Where there are other hosts, that takes a while.
+func (p *player) restartIfDead(host int) bool {
 	w := p.w
-	l := w.current
+	l := w.running[host]
 	if l.doomed.Load() {
 		l.kill()
 	}
-	if !l.isDead() && !l.hasEnded() {
+	if !l.isGone() {
 		return false
 	}
-	if !l.isDead() && l != p.leaving && !errors.Is(l.err, perdure.Storage) {
-		w.addViolation("I4", "", fmt.Sprintf("engine %d ended by itself: %v", l.n, l.err))
+	if l.next.IsZero() {
+		if !l.isDead() && !l.leaving && !errors.Is(l.err, perdure.Storage) {
+			w.addViolation("I4", "", fmt.Sprintf("engine %d ended by itself: %v", l.n, l.err))
+		}
+		l.next = time.Now()
+		if w.scheduler != nil {
+			l.next = l.next.Add(time.Duration(w.hash("next", l.n)%4_000_000) * time.Microsecond)
+		}
 	}
-	if err := w.start(); err != nil {
+	if l.next.After(time.Now()) && len(w.live()) > 0 {
+		return false
+	}
+	if err := w.start(host); err != nil {
 		w.addViolation("I4", "", err.Error())
 	}
 	return true
@@ -199,7 +234,7 @@ func (p *player) best() (best *item) {
 			// merged, so a waiting view must rank the same as one that arrives now.
 			it.rank = p.w.rank(it.label, p.w.writeCommits)
 		}
-		if it.until.After(now) {
+		if it.until.After(now) || it.life.frozen.After(now) {
 			continue
 		}
 		if best == nil || it.rank < best.rank {
@@ -226,7 +261,9 @@ func (p *player) step(best *item) bool {
 	if p.next < len(w.program.Steps) {
 		p.due = time.Now().Add(w.program.Steps[p.next].After)
 	}
-	w.checkInvariants(true) // covers everything caused by the steps before
+	if n := len(w.program.Steps); n < manySteps || p.next%(n/manySteps) == 0 { // it reads everything
+		w.checkInvariants(true) // covers everything caused by the steps before
+	}
 	p.run(s)
 	return true
 }
@@ -237,11 +274,15 @@ func (p *player) run(s Step) {
 	switch s.Op {
 	case Kill:
 		w.note("step %d, kill", s.N)
-		w.current.kill()
+		if l := w.chosen(s.N); l != nil {
+			l.kill()
+		}
 	case Stop:
 		w.note("step %d, stop", s.N)
-		p.leaving = w.current
-		w.current.stop()
+		if l := w.chosen(s.N); l != nil {
+			l.leaving = true
+			l.stop()
+		}
 	default:
 		if d, ok := w.operation(s); ok {
 			w.note("%s", d.name)
@@ -267,6 +308,13 @@ func (p *player) letPass(it *item) {
 			}
 			ps.act = ""
 		}
+		if w.scheduler != nil && slices.Contains(freezes, ps.act) {
+			p.freeze(it, ps.act)
+			if ps.act == FreezeBefore {
+				return
+			}
+			ps.act = ""
+		}
 		ps.pretend = !w.calm && w.program.Sabotage.pretends(it.label)
 		w.note("commit %d %s: %s", w.writeCommits, ps.act, it.label)
 	}
@@ -276,6 +324,18 @@ func (p *player) letPass(it *item) {
 	w.seen[it.label]++
 	if w.gate.remove(it) {
 		it.turn <- ps
+	}
+}
+
+// freeze stops the host of an item, for a time after which its lease is still valid, or for much
+// longer.
+func (p *player) freeze(it *item, how Act) {
+	w, l := p.w, it.life
+	d := time.Duration(w.hash(w.writeCommits, "frozen")%5_000_000) * time.Microsecond
+	w.note("commit %d %s for %s: %s", w.writeCommits, how, d, it.label)
+	l.frozen = time.Now().Add(d)
+	if how == FreezeBefore {
+		it.until = l.frozen
 	}
 }
 
@@ -292,11 +352,22 @@ func (p *player) fault(n int) Act {
 	return ""
 }
 
-// quiet reports whether nothing waits at the gate, and no client waits for an answer.
+// quiet reports whether nothing waits at the gate, no client waits for an answer, and no engine is
+// ending. Frozen hosts do not count.
 func (p *player) quiet() bool {
+	for _, it := range p.w.gate.list() {
+		if !it.life.isFrozen() {
+			return false
+		}
+	}
+	for _, l := range p.w.live() {
+		if l.leaving && !l.isFrozen() {
+			return false
+		}
+	}
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()
-	return p.w.ops == 0 && len(p.w.gate.list()) == 0 && p.w.current != p.leaving
+	return p.w.ops == 0
 }
 
 // sleep lets virtual time pass until something arrives at the gate.
@@ -319,7 +390,15 @@ func (p *player) nap() time.Duration {
 		d = min(d, left)
 	}
 	for _, it := range p.w.gate.list() {
-		d = min(d, time.Until(it.until))
+		d = min(d, max(time.Until(it.until), time.Until(it.life.frozen)))
+	}
+	for _, l := range p.w.running {
+		if l.isGone() {
+			d = min(d, time.Until(l.next))
+		}
+	}
+	if p.w.scheduler != nil {
+		d = min(d, p.w.scheduler.nap())
 	}
 	return max(d, time.Nanosecond)
 }
@@ -335,9 +414,17 @@ func (p *player) leave() {
 	}
 	for _, l := range w.processes {
 		l.stop()
+		l.endWork()
+		l.frozen = time.Time{}
 	}
 	if p.phase != ended {
-		w.current.kill()
+		for _, l := range w.running {
+			l.kill()
+		}
+	}
+	w.running = nil // nothing starts again
+	if w.scheduler != nil {
+		w.scheduler.plans = nil
 	}
 	for gone := false; !gone; {
 		synctest.Wait()
@@ -345,7 +432,7 @@ func (p *player) leave() {
 			p.letPass(best)
 			continue
 		}
-		gone = w.ops == 0
+		gone = w.ops == 0 && (w.scheduler == nil || w.scheduler.idle())
 		for _, l := range w.processes {
 			gone = gone && l.hasEnded()
 		}

@@ -35,6 +35,7 @@ func caller() string {
 // that the answer does not depend on when the item arrived. It rolls the transaction back, which a
 // store may do with any first run (InTx).
 func (w *world) probe(it *item) {
+	defer func() { it.label = it.life.prefix() + it.label }()
 	switch it.sort {
 	case commit:
 		spy := &spyTx{}
@@ -322,6 +323,11 @@ func (s spyTxTasks) SkipLog(id perdure.TaskID, attempt int, n int64) error {
 func (s spyTxFiles) Put(id perdure.SessionID, f store.File) (bool, error) {
 	s.note("put %s of %s", f.Path, id)
 	return s.Files.Put(id, f)
+}
+
+func (s spyTxWorkers) UseGrant(work store.Work, by perdure.WorkerID, number int64) error {
+	s.note("use grant %d of %s %s", number, work.Session, work.Task)
+	return s.Workers.UseGrant(work, by, number)
 }
 
 func (s spyTxWorkers) Renew(id perdure.WorkerID, lease time.Duration) (store.Heartbeat, error) {

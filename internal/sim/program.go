@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -71,6 +72,7 @@ type Fault struct {
 type Program struct {
 	Seed     uint64
 	Sessions int
+	Hosts    int // under the grants of one scheduler; 0: one engine that schedules its own work
 	Steps    []Step
 	Faults   []Fault
 	Settings Settings
@@ -91,6 +93,9 @@ type Settings struct {
 func (p Program) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d, %d sessions, %+v", p.Seed, p.Sessions, p.Settings)
+	if p.Hosts > 0 {
+		fmt.Fprintf(&b, ", %d hosts", p.Hosts)
+	}
 	if p.Sabotage != "" {
 		fmt.Fprintf(&b, ", sabotage %s", p.Sabotage)
 	}
@@ -135,6 +140,37 @@ func Make(seed uint64) Program {
 			}
 			p.Faults = append(p.Faults, Fault{Commit: commit, Act: acts[dice.IntN(len(acts))]})
 		}
+	}
+	return p
+}
+
+// maxHosts is the largest number of hosts in a program.
+const maxHosts = 5
+
+// MakeHosts creates the program of a seed for several hosts: that of Make with other faults.
+func MakeHosts(seed uint64) Program {
+	p := Make(seed)
+	dice := rand.New(rand.NewPCG(seed, 0x686f737473))
+	p.Hosts, p.Faults = 1+int(seed%maxHosts), nil
+	some := append(slices.Clone(acts), append(freezes, freezes...)...)
+	for commit := 1 + dice.IntN(40); commit < 800; commit += 1 + dice.IntN(80) {
+		p.Faults = append(p.Faults, Fault{Commit: commit, Act: some[dice.IntN(len(some))]})
+	}
+	return p
+}
+
+// MakeMany creates a program with many hosts, and sessions for each of them, which all get one
+// message.
+func MakeMany(seed uint64, hosts, sessions int) Program {
+	dice := rand.New(rand.NewPCG(seed, 0x6d616e79))
+	p := Program{Seed: seed, Hosts: hosts, Sessions: hosts * sessions, Settings: Settings{Overflow: "queue", Drain: -1}}
+	m := maker{dice: dice}
+	for n := range p.Sessions {
+		p.Steps = append(p.Steps, Step{N: n + 1, Session: n, Op: Send, After: m.pause(n + 1), Text: m.message(deepest)})
+	}
+	some := append(slices.Clone(acts), freezes...)
+	for commit := 1; commit < 30*p.Sessions; commit += 1 + dice.IntN(200) {
+		p.Faults = append(p.Faults, Fault{Commit: commit, Act: some[dice.IntN(len(some))]})
 	}
 	return p
 }

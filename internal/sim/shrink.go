@@ -42,7 +42,11 @@ func Shrink(p Program, tries int, fails func(Program) bool) Program {
 	return p
 }
 
-// Replay returns the command that runs a seed again.
-func Replay(seed uint64) string {
-	return fmt.Sprintf("SEED=%d go test -run '^TestR18Simulation$' -v ./internal/sim", seed)
+// Replay returns the command that runs the seed of a program again.
+func Replay(p Program) string {
+	name := "TestR18Simulation"
+	if p.Hosts > 0 {
+		name = "TestR18Hosts"
+	}
+	return fmt.Sprintf("SEED=%d go test -run '^%s$' -v ./internal/sim", p.Seed, name)
 }

@@ -16,6 +16,8 @@ import (
 const (
 	seeds     = 30 // of the simulation
 	twice     = 2  // how many of those are run twice
+	hostSeeds = 10 // of the simulation with several hosts
+	hostTwice = 2  // how many of those are run twice
 	shrinking = 80 // maximum number of runs to shrink a failure
 	sideways  = 4  // concurrent bubbles
 	family    = 8  // the seed of a program with subagents
@@ -60,21 +62,28 @@ func judge(t *testing.T, stage *sim.Stage, p sim.Program, out sim.Outcome) {
 		}
 		return false
 	})
-	t.Errorf("shrunk: %s\nreplay: %s", small, sim.Replay(p.Seed))
+	t.Errorf("shrunk: %s\nreplay: %s", small, sim.Replay(p))
 }
 
 // TestR18Simulation runs random programs against the whole runtime. FIRST_SEED is the first one;
 // SEED runs one and, with -v, shows its trace.
 func TestR18Simulation(t *testing.T) {
 	t.Parallel()
-	simulate(t, seeds)
+	simulate(t, sim.Make, seeds)
 }
 
-func simulate(t *testing.T, n int) {
+// TestR18Hosts is TestR18Simulation with one to five hosts over one store, which work under the
+// grants of a scheduler that is as bad as it may be.
+func TestR18Hosts(t *testing.T) {
+	t.Parallel()
+	simulate(t, sim.MakeHosts, hostSeeds)
+}
+
+func simulate(t *testing.T, program func(seed uint64) sim.Program, n int) {
 	t.Helper()
 	stage := sim.NewStage()
 	if one := uint64(soak.Count(t, "SEED", 0, 0)); one > 0 {
-		p := sim.Make(one)
+		p := program(one)
 		out := play(t, stage, p)
 		t.Log(p)
 		for _, line := range out.Trace {
@@ -89,7 +98,7 @@ func simulate(t *testing.T, n int) {
 		t.Logf("%d seeds: %d commits, %d engines, %s of virtual time", n, commits.Load(), lives.Load(), time.Duration(virtual.Load()))
 	})
 	eachSeed(t, firstSeed(t), uint64(n), func(t *testing.T, seed uint64) {
-		p := sim.Make(seed)
+		p := program(seed)
 		out := play(t, stage, p)
 		commits.Add(int64(out.Commits))
 		lives.Add(int64(out.Engines))
@@ -107,14 +116,20 @@ func firstSeed(t *testing.T) uint64 {
 // TestR18SameSeedSameTrace runs seeds twice and wants the same traces. FIRST_SEED is the first one.
 func TestR18SameSeedSameTrace(t *testing.T) {
 	t.Parallel()
-	sameTraces(t, twice)
+	sameTraces(t, sim.Make, twice)
 }
 
-func sameTraces(t *testing.T, n int) {
+// TestR18HostsSameTrace is TestR18SameSeedSameTrace with several hosts.
+func TestR18HostsSameTrace(t *testing.T) {
+	t.Parallel()
+	sameTraces(t, sim.MakeHosts, hostTwice)
+}
+
+func sameTraces(t *testing.T, program func(seed uint64) sim.Program, n int) {
 	t.Helper()
 	stage := sim.NewStage()
 	eachSeed(t, firstSeed(t), uint64(n), func(t *testing.T, seed uint64) {
-		p := sim.Make(seed)
+		p := program(seed)
 		first, again := play(t, stage, p), play(t, stage, p)
 		if first.Hash == again.Hash {
 			return
@@ -125,6 +140,52 @@ func sameTraces(t *testing.T, n int) {
 		}
 		t.Errorf("seed %d: the traces differ from line %d on:\n%s\n%s\n%s", seed, n, line(first, n-1), line(first, n), line(again, n))
 	})
+}
+
+// TestR18HostsSabotageIsNoticed gives several hosts a store without a fence, or a scheduler that
+// forgets work for ever, and wants the simulation to notice it within its ordinary seeds.
+func TestR18HostsSabotageIsNoticed(t *testing.T) {
+	t.Parallel()
+	stage := sim.NewStage()
+	for sabotage, want := range map[sim.Sabotage][]string{
+		sim.StaleGrants: {"GR1"}, sim.UnfencedEpochs: {"GR2"}, sim.ForgetDue: {"GR4", "I4"},
+	} {
+		t.Run(string(sabotage), func(t *testing.T) {
+			t.Parallel()
+			hunt{sim.MakeHosts, hostSeeds, sabotage, want}.run(t, stage)
+		})
+	}
+}
+
+// hunt is the search for the consequences of a sabotage.
+type hunt struct {
+	program  func(seed uint64) sim.Program
+	most     uint64 // the number of programs
+	sabotage sim.Sabotage
+	want     []string // the invariants that must be broken in some of them
+}
+
+func (h hunt) run(t *testing.T, stage *sim.Stage) {
+	t.Helper()
+	var found []string
+	missing := func(name string) bool { return !slices.Contains(found, name) }
+	seed := uint64(1)
+	for ; seed <= h.most && slices.ContainsFunc(h.want, missing); seed++ {
+		p := h.program(seed)
+		p.Sabotage = h.sabotage
+		for _, v := range play(t, stage, p).Broken {
+			if missing(v.Invariant) {
+				t.Logf("seed %d: %s %s", seed, v.Invariant, v.Text)
+				found = append(found, v.Invariant)
+			}
+		}
+	}
+	for _, name := range h.want {
+		if missing(name) {
+			t.Errorf("%s is not broken, only %v", name, found)
+		}
+	}
+	t.Logf("%v within %d seeds", found, seed-1)
 }
 
 func line(out sim.Outcome, n int) string {

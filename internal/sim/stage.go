@@ -258,7 +258,7 @@ func (j *job) work(ctx context.Context, about string) {
 			pause(ctx, d/3)
 		}
 	case filling:
-		j.w.fill(ctx)
+		j.w.fill(ctx, j.order)
 	default:
 		pause(ctx, d)
 	}

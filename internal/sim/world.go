@@ -2,14 +2,11 @@ package sim
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/engine/local"
 	"github.com/perdure/perdure/internal/chaos"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
@@ -32,11 +29,14 @@ type world struct {
 	broken   []chaos.Violation          // guarded by mu
 	touched  map[perdure.SessionID]bool // guarded by mu; changed since the last look
 	ops      int                        // guarded by mu; running operations of clients
-	filled   int                        // guarded by mu; jobs that hold a slot until all are occupied
+	filled   map[string]bool            // guarded by mu; jobs that hold a slot until all are occupied
 	full     chan struct{}              // closed when those jobs may end
 
-	current      *process                          // this and the following fields are only touched by the player
-	processes    []*process                        //
+	fences fences // guarded by mu
+
+	scheduler    *scheduler                        // outside of the engines; nil: the engine schedules its own work
+	running      []*process                        // the last engine of each host; this and the following fields are only touched by the player
+	processes    []*process                        // all of them
 	views        map[perdure.SessionID]*view       //
 	seen         map[string]int                    // how often an item with this label has passed
 	writeCommits int                               // commits with a significant write
@@ -58,84 +58,17 @@ type view struct {
 	rows     chaos.Rows
 }
 
-// process is one engine, which may die.
-type process struct {
-	w      *world
-	n      int
-	eng    *local.Engine
-	stop   context.CancelFunc
-	over   atomic.Bool
-	jobs   atomic.Int64
-	doomed atomic.Bool // it dies when the consequences of its last commit have stopped
-	ended  chan struct{}
-	err    error // of Run; read after ended
-}
-
-func (l *process) isDead() bool { return l.over.Load() }
-
-// kill ends an engine like SIGKILL: from now on nothing of it has an effect. Its items at the gate
-// are turned away.
-func (l *process) kill() {
-	if l.over.Swap(true) {
-		return
-	}
-	l.w.gate.dropProcess(l)
-	l.stop()
-}
-
-// hasEnded reports whether Run has returned.
-func (l *process) hasEnded() bool {
-	select {
-	case <-l.ended:
-		return true
-	default:
-		return false
-	}
-}
-
-// The timings of an engine of a program.
-const (
-	grace = 30 * time.Millisecond
-	beat  = 900 * time.Millisecond
-)
-
-// slotsPerSession is the number of slots for background runs per session.
-const slotsPerSession = 2
-
 func newWorld(p Program, tools *tool.Registry) *world {
-	return &world{
+	w := &world{
 		program: p, tools: tools, memory: memory.New(memory.Config{}), gate: newGate(), trace: newTrace(),
 		touched: map[perdure.SessionID]bool{}, full: make(chan struct{}), views: map[perdure.SessionID]*view{},
-		seen: map[string]int{}, sends: map[perdure.MessageID]sentMessage{},
+		seen: map[string]int{}, sends: map[perdure.MessageID]sentMessage{}, filled: map[string]bool{}, fences: newFences(),
+		running: make([]*process, max(p.Hosts, 1)),
 	}
-}
-
-// start opens and runs the next engine, over its own handle.
-func (w *world) start() error {
-	l := &process{w: w, n: len(w.processes) + 1, ended: make(chan struct{})}
-	ctx, stop := context.WithCancel(context.WithValue(context.Background(), processKey{}, l))
-	l.stop = stop
-	s := w.program.Settings
-	eng, err := local.Open(ctx, local.Config{
-		Store: newHandle(w, l), Model: &scriptedModel{w: w, l: l}, Tools: w.tools,
-		Policies: local.Policies{Route: route},
-		Limits:   local.Limits{SlotsPerSession: slotsPerSession, SlotsPerProcess: slotsPerSession * w.program.Sessions, DetachedPerSession: slotsPerSession, Overflow: local.Overflow(s.Overflow), EvictCap: 4, MaxExecutions: -1, NoProgress: -1, DeferAbove: -1, SubagentsLive: s.Agents},
-		Timing:   local.Timing{ApprovalExpiry: s.Expiry, Grace: grace, Drain: s.Drain},
-		Workers:  local.Workers{Beat: beat, Lease: 4 * beat},
-	})
-	if err != nil {
-		stop()
-		return fmt.Errorf("open engine %d: %w", l.n, err)
+	if p.Hosts > 0 {
+		w.scheduler = newScheduler(w)
 	}
-	l.eng = eng
-	w.current, w.processes = l, append(w.processes, l)
-	w.note("engine %d", l.n)
-	go func() {
-		defer w.gate.ring()
-		l.err = eng.Run(ctx)
-		close(l.ended)
-	}()
-	return nil
+	return w
 }
 
 // note adds a line to the trace.
@@ -152,98 +85,10 @@ func (w *world) addViolation(invariant string, id perdure.SessionID, text string
 	w.broken = append(w.broken, chaos.Violation{Invariant: invariant, Session: id, Text: text})
 }
 
-// committed records what a commit wrote, or pretended to write.
-func (w *world) committed(tx *seenTx) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, id := range tx.touched {
-		w.touched[id] = true
-	}
-	for _, e := range tx.told {
-		w.touched[e.Session] = true
-		body, err := perdure.EncodeEvent(e)
-		if err != nil {
-			body = []byte(err.Error())
-		}
-		w.trace.add("%s", body)
-		w.received = append(w.received, chaos.Response{Session: e.Session, Event: body})
-	}
-}
-
-// seenTx is a transaction that is really carried out. It records the writes, and derives the
-// secrets of sessions from the seed, so that derived ids depend on the seed too.
-type seenTx struct {
-	store.Tx
-	w       *world
-	told    []perdure.Event
-	touched []perdure.SessionID
-}
-
-// seenTxSessions overrides a part of one noun.
-type seenTxSessions struct {
-	store.Sessions
-	*seenTx
-}
-
-func (s *seenTx) Sessions() store.Sessions { return seenTxSessions{s.Tx.Sessions(), s} }
-
-// seenTxJournal overrides a part of one noun.
-type seenTxJournal struct {
-	store.Journal
-	*seenTx
-}
-
-func (s *seenTx) Journal() store.Journal { return seenTxJournal{s.Tx.Journal(), s} }
-
-// seenTxTasks overrides a part of one noun.
-type seenTxTasks struct {
-	store.Tasks
-	*seenTx
-}
-
-func (s *seenTx) Tasks() store.Tasks { return seenTxTasks{s.Tx.Tasks(), s} }
-
-// seenTxReader reads what the transaction shows.
-type seenTxReader struct {
-	store.Reader
-	tx *seenTx
-}
-
-func (s *seenTx) Reader() store.Reader { return seenTxReader{s.Tx.Reader(), s} }
-
-func (r seenTxReader) Sessions() store.SessionsView { return r.tx.Sessions() }
-
-func (r seenTxReader) Journal() store.JournalView { return r.tx.Journal() }
-
-func (r seenTxReader) Tasks() store.TaskReader { return r.tx.Tasks() }
-
-func (s seenTxSessions) Create(row store.Session) error {
-	for i := range row.Secret {
-		row.Secret[i] = byte(s.w.hash("secret", row.ID, i))
-	}
-	return s.Sessions.Create(row)
-}
-
-func (s seenTxJournal) Append(id perdure.SessionID, events []perdure.Event) error {
-	err := s.Journal.Append(id, events)
-	if err == nil {
-		s.told = append(s.told, slices.Clone(events)...)
-	}
-	return err
-}
-
-func (s seenTxTasks) Update(
-	id perdure.SessionID, task perdure.TaskID, u perdure.TaskUpdate,
-) (perdure.TaskChange, error) {
-	change, err := s.Tasks.Update(id, task, u)
-	s.touched = append(s.touched, change.Task.Session)
-	return change, err
-}
-
 // fill holds a slot until all are occupied.
-func (w *world) fill(ctx context.Context) {
+func (w *world) fill(ctx context.Context, order string) {
 	w.mu.Lock()
-	w.filled++
+	w.filled[order] = true
 	w.mu.Unlock()
 	w.gate.ring()
 	select {
@@ -354,7 +199,7 @@ func between() []chaos.Invariant {
 // continues.
 func (w *world) checkInvariants(live bool) {
 	w.mu.Lock()
-	record := chaos.Record{Ledger: w.ledger, Responses: w.received, Live: live, CancelBound: time.Minute}
+	record := chaos.Record{Ledger: w.ledger, Responses: w.received, Live: live, CancelBound: time.Minute, Zombies: w.scheduler != nil}
 	w.mu.Unlock()
 	for _, id := range w.sessions() {
 		v := w.views[id]

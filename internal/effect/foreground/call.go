@@ -22,6 +22,10 @@ type Request struct {
 	Command perdure.RunCall
 	Done    func(core.Outcome) // called once, from another goroutine; not called if the engine shuts down
 
+	// Inherited says that the driver has not started the call, and that the call does not run in
+	// this process: what this process began of it was given up, with its outcome.
+	Inherited bool
+
 	// began is when an execution after a crash started; time in which nothing ran does not count.
 	// Zero: the call counts from its claim.
 	began time.Time
@@ -31,7 +35,8 @@ type Request struct {
 //
 // A call whose claim this process committed and has not started yet is run. A call that runs in
 // this process already needs nothing. Any other running call was claimed by a worker that is dead,
-// since the driver holds the session: Start takes it over.
+// since the driver holds the session, or was given up by a former driver of this process: Start
+// takes it over.
 func (cs *Calls) Start(ctx context.Context, run Request) error {
 	row, err := cs.rowOf(ctx, run)
 	if err != nil {
@@ -42,7 +47,7 @@ func (cs *Calls) Start(ctx context.Context, run Request) error {
 	switch {
 	case ours && how != perdure.TakeOver(""):
 		return cs.continueCall(ctx, run, row, t, how.(perdure.TakeOver))
-	case !ours && row.Worker == cs.core.Worker:
+	case !ours && row.Worker == cs.core.Worker && !run.Inherited:
 		return nil // this process runs it and will report its end
 	case !ours || run.Command.Stop:
 		return cs.takeOverCall(ctx, run, row)

@@ -37,6 +37,8 @@ type callRun struct {
 	detachErr      error        // guarded by mu; why the last detach failed
 	noSlotReported bool         // guarded by mu; the model was shown that there is no slot
 
+	superseded bool // guarded by mu; it ended because the session has another driver
+
 	remote string // guarded by mu; id of the remote task that does the work; empty: none
 }
 
@@ -44,6 +46,11 @@ type callRun struct {
 func (c *callRun) end(end dispatch.End) {
 	c.calls.running.Delete(c.row.Key)
 	c.sink.close()
+	if end.Cause == perdure.CauseSuperseded {
+		c.mu.Lock()
+		c.superseded = true
+		c.mu.Unlock()
+	}
 	if core.LeftForRestart(end) || end.Cause == perdure.CauseSuperseded {
 		return // left for the next start, or owned by another worker now
 	}
@@ -63,6 +70,13 @@ func (c *callRun) returned() {
 	if task, _ := c.taskAndRow(); task.ID != "" {
 		c.calls.records.DropWork(task.ID)
 		c.calls.core.StartQueued()
+		return
+	}
+	c.mu.Lock()
+	superseded := c.superseded
+	c.mu.Unlock()
+	if superseded {
+		c.calls.core.Wake(c.row.Key.Session) // its next driver may be in this process, and wait for this
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"sync"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect/core"
@@ -57,7 +56,11 @@ func (ts Grants) Run(ctx context.Context, id perdure.TaskID, g core.Grant) (Left
 func (ts Grants) takeGranted(
 	ctx context.Context, id perdure.TaskID, g core.Grant,
 ) (found granted, here bool, err error) {
-	defer ts.granting.lock(id)()
+	unlock, err := ts.granting.lock(ctx, id)
+	if err != nil {
+		return found, false, err
+	}
+	defer unlock()
 	if found, err = ts.readGranted(ctx, id); err != nil || found.Ended {
 		return found, false, err
 	}
@@ -98,14 +101,26 @@ func (ts Grants) takeGranted(
 }
 
 // taskLocks keeps two grants of the same task in one process apart: the second one finds what the
-// first one did. The zero value is ready.
-type taskLocks [64]sync.Mutex
+// first one did. Each channel has capacity 1, and is full while it is locked: a lock is held while
+// the store reads and writes, so waiting for it ends with a context.
+type taskLocks [64]chan struct{}
+
+func newTaskLocks() (l taskLocks) {
+	for i := range l {
+		l[i] = make(chan struct{}, 1)
+	}
+	return l
+}
 
 // lock locks a task, and perhaps others, until unlock is called.
-func (l *taskLocks) lock(id perdure.TaskID) (unlock func()) {
-	mu := &l[crc32.ChecksumIEEE([]byte(id))%uint32(len(l))]
-	mu.Lock()
-	return mu.Unlock
+func (l *taskLocks) lock(ctx context.Context, id perdure.TaskID) (unlock func(), err error) {
+	locked := l[crc32.ChecksumIEEE([]byte(id))%uint32(len(l))]
+	select {
+	case locked <- struct{}{}:
+		return func() { <-locked }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // readGranted reads a task and what a grant needs to know.
@@ -295,7 +310,8 @@ func (ts Grants) slotFreeNow(ctx context.Context, t perdure.Task) (free bool, er
 }
 
 // Due lists the tasks of a session that wait for a scheduler; of every session if it is empty: the
-// queued runs that have a slot, in order, and those whose worker is dead.
+// queued runs that have a slot, in order, those whose worker is dead, and those of this worker that
+// were taken back from it.
 func (ts Grants) Due(r store.Reader, session perdure.SessionID) (due []perdure.Task, err error) {
 	live, err := r.Tasks().List(store.TaskFilter{Session: session, States: []perdure.TaskState{
 		perdure.TaskQueued, perdure.TaskRunning, perdure.TaskAwaitingInput}})
@@ -321,11 +337,16 @@ func (ts Grants) Due(r store.Reader, session perdure.SessionID) (due []perdure.T
 				free[t.Session]--
 			}
 			due = append(due, t)
-		case !alive(t.Worker) && (t.WaitsForHome == "" || ts.core.RemainsAt(r, t.Home) != perdure.RemainsElsewhere):
+		case ts.gaveUp(t), !alive(t.Worker) && (t.WaitsForHome == "" || ts.core.RemainsAt(r, t.Home) != perdure.RemainsElsewhere):
 			due = append(due, t)
 		}
 	}
 	return due, nil
+}
+
+// gaveUp reports whether this worker owns a task, but does not run it any more.
+func (ts Grants) gaveUp(t perdure.Task) bool {
+	return t.Worker == ts.core.Worker && t.Links.ChildSession == "" && !ts.runsHere(t)
 }
 
 // freeSlots returns how many slots of a session are free; below 0: there is no limit.

@@ -58,5 +58,5 @@ type Tasks struct {
 // New returns tasks over its parts. The tasks of subagents are adopted by subagents.
 func New(p Parts, subagents Subagents) *Tasks {
 	return &Tasks{core: p.Core, toolset: p.Toolset, secrets: p.Secrets, environment: p.Environment,
-		records: p.Records, subagents: subagents}
+		records: p.Records, subagents: subagents, granting: newTaskLocks()}
 }
