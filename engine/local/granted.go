@@ -237,7 +237,6 @@ func (g *Granted) follow(ctx context.Context, id perdure.SessionID, d *host.Driv
 // out of g.driven then, under g.mu, so that no wake is lost in between.
 func (g *Granted) runDriver(ctx context.Context, id perdure.SessionID, d *drivenSession) error {
 	for attempt := 1; ; attempt++ {
-		d.driver.WokenAgain() // forgets earlier wakes: this run reads the journal
 		err := d.driver.Run(ctx)
 		switch {
 		case ctx.Err() != nil:
