@@ -152,7 +152,26 @@ type SessionFilter struct {
 	Status perdure.SessionStatus // only sessions in this status; empty: any
 	Roots  bool                  // no sessions of subagents
 	Title  perdure.TitleFilter   // only sessions whose title matches; empty: any
+	After  SessionPlace          // only sessions listed after this place
 	Limit  int                   // 0: no limit
+}
+
+// SessionPlace is a place in a list of sessions: that of the session with this id and this time of
+// creation, whether it still exists or not. The zero value is the start of the list.
+type SessionPlace struct {
+	CreatedAt time.Time
+	ID        perdure.SessionID
+}
+
+// Precedes reports whether a session is listed after this place.
+func (p SessionPlace) Precedes(s Session) bool {
+	if p.ID == "" {
+		return true
+	}
+	if c := s.CreatedAt.Truncate(time.Microsecond).Compare(p.CreatedAt); c != 0 {
+		return c < 0
+	}
+	return s.ID < p.ID
 }
 
 // Approvals manages the decisions of people whether calls may run (AP3).

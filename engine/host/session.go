@@ -139,6 +139,7 @@ func (e hostSessions) ListWhere(ctx context.Context, f engine.SessionFilter) (li
 	}
 	which := listFor(ctx, f.Limit)
 	which.Labels, which.Status, which.Roots, which.Title = f.Labels, f.Status, f.Roots, f.Title
+	which.After = store.SessionPlace(f.After)
 	err = e.view(ctx, func(r store.Reader) error {
 		list = nil
 		rows, err := r.Sessions().List(which)

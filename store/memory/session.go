@@ -44,7 +44,7 @@ func (v sessionStore) List(filter store.SessionFilter) ([]store.Session, error) 
 		if (!filter.HasDriver || s.Worker != "") && (!filter.Unread || s.Worker == "" && s.Unread()) &&
 			(!filter.Waiting || !s.WaitsSince.IsZero()) && (filter.Home == "" || filter.Home == s.Home) && (filter.Parent == "" || filter.Parent == s.Parent) &&
 			(!filter.OneOrg || filter.Org == s.Org) && (filter.Status == "" || filter.Status == s.Status) && (!filter.Roots || s.Parent == "") &&
-			filter.Labels.Matches(s.Labels) && matches(s.Title) {
+			filter.Labels.Matches(s.Labels) && matches(s.Title) && filter.After.Precedes(s.Session) {
 			found = append(found, cloneSession(s.Session))
 		}
 	}

@@ -200,7 +200,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List approvals, in the order in which they were requested or newest first */
+        /** List approvals, in the order in which they were requested, newest first, or by risk */
         get: operations["list-approvals"];
         put?: never;
         post?: never;
@@ -4503,6 +4503,11 @@ export interface components {
         Work: {
             /**
              * Format: int64
+             * @description Open approvals, which needs_you contains.
+             */
+            approvals: number;
+            /**
+             * Format: int64
              * @description Tasks that failed within the last 24 hours.
              */
             failed: number;
@@ -5990,8 +5995,8 @@ export interface operations {
                 session?: string;
                 /** @description Only approvals in this state; pending is the same as open. */
                 state?: "open" | "pending" | "approved" | "denied" | "expired" | "void";
-                /** @description Begin with the oldest approval, which is the default, or with the newest. A list that begins with the newest does not show approvals requested after its first page. */
-                order?: "oldest" | "newest";
+                /** @description Begin with the oldest approval, which is the default, or with the newest. risk begins with the calls that must not happen twice, then has those that may run again, and at the end those that change nothing; of each, the one that waits longest comes first. A list in the order newest or risk does not show all approvals requested after its first page. */
+                order?: "oldest" | "newest" | "risk";
                 /** @description The maximum number of items; default 50. */
                 limit?: number;
                 /** @description Where to continue: next of the previous page. */
