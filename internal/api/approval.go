@@ -15,8 +15,11 @@ import (
 	"github.com/perdure/perdure/internal/redact"
 )
 
-// pending is a synonym of open in the filter of the list.
-const pending perdure.ApprovalState = "pending"
+// Filters of the list that are no states.
+const (
+	pending perdure.ApprovalState = "pending" // a synonym of open
+	decided perdure.ApprovalState = "decided" // every state but open
+)
 
 // ofApproval is the path of an approval.
 type ofApproval struct {
@@ -55,7 +58,7 @@ func (a approvalHandlers) register() {
 
 func (a approvalHandlers) listApprovals(ctx context.Context, in *struct {
 	Session perdure.SessionID     `query:"session" doc:"Only approvals of this session."`
-	State   perdure.ApprovalState `query:"state" enum:"open,pending,approved,denied,expired,void" doc:"Only approvals in this state; pending is the same as open."`
+	State   perdure.ApprovalState `query:"state" enum:"open,pending,approved,denied,expired,void,decided" doc:"Only approvals in this state; pending is the same as open, and decided is every state but open."`
 	Order   string                `query:"order" enum:"oldest,newest,risk" doc:"Begin with the oldest approval, which is the default, or with the newest. risk begins with the calls that must not happen twice, then has those that may run again, and at the end those that change nothing; of each, the one that waits longest comes first. A list in the order newest or risk does not show all approvals requested after its first page."`
 	Paged
 }) (*page[perdure.Approval], error) {
@@ -71,18 +74,23 @@ func (a approvalHandlers) listApprovals(ctx context.Context, in *struct {
 		name: name,
 		all: func() ([]perdure.Approval, error) {
 			filter := engine.ApprovalFilter{Session: in.Session, State: in.State}
+			if in.State == decided {
+				filter.State = ""
+			}
 			all, err := a.cfg.Engine.Approvals().List(ctx, filter)
-			decided := func() bool {
+			moved := func() bool {
 				return !slices.ContainsFunc(all, func(p perdure.Approval) bool { return string(p.ID) == place[2] })
 			}
-			if err == nil && place != nil && in.State != "" && decided() { // the approval of the cursor is in another state now
+			if err == nil && place != nil && filter.State != "" && moved() { // the approval of the cursor is in another state now
 				filter.State = ""
 				all, err = a.cfg.Engine.Approvals().List(ctx, filter)
 			}
 			return inOrder(all, in.Order), err
 		},
-		match: func(p perdure.Approval) bool { return in.State == "" || p.State == in.State },
-		id:    func(p perdure.Approval) string { return string(p.ID) },
+		match: func(p perdure.Approval) bool {
+			return in.State == "" || p.State == in.State || in.State == decided && p.State != perdure.ApprovalOpen
+		},
+		id: func(p perdure.Approval) string { return string(p.ID) },
 	})
 	if err != nil {
 		return nil, err

@@ -5993,8 +5993,8 @@ export interface operations {
             query?: {
                 /** @description Only approvals of this session. */
                 session?: string;
-                /** @description Only approvals in this state; pending is the same as open. */
-                state?: "open" | "pending" | "approved" | "denied" | "expired" | "void";
+                /** @description Only approvals in this state; pending is the same as open, and decided is every state but open. */
+                state?: "open" | "pending" | "approved" | "denied" | "expired" | "void" | "decided";
                 /** @description Begin with the oldest approval, which is the default, or with the newest. risk begins with the calls that must not happen twice, then has those that may run again, and at the end those that change nothing; of each, the one that waits longest comes first. A list in the order newest or risk does not show all approvals requested after its first page. */
                 order?: "oldest" | "newest" | "risk";
                 /** @description The maximum number of items; default 50. */

@@ -6,6 +6,7 @@ import { State } from "../app/icon";
 import { Button, CopyLine, Failure } from "../app/pieces";
 import { useKeepScroll } from "../app/scroll";
 import type { Session } from "../event/types";
+import { useView } from "../list/paged";
 import { useMay } from "../principal/principal";
 import { Ribbon } from "../recovery/ribbon";
 import { age, modelName, oneLine, plural } from "../text/text";
@@ -25,7 +26,7 @@ const filters = [
 
 export function SessionList() {
   const { state, q = "" } = route.useSearch();
-  const { pages, rows } = useSessions(state, q);
+  const { pages, rows, setView } = useSessions(state, q);
   const now = useNow(5000);
   const box = useRef<HTMLDivElement>(null);
   useTitle("Sessions");
@@ -34,6 +35,7 @@ export function SessionList() {
   useKeepScroll(`sessions ${state ?? ""} ${q}`, box, rows.length);
   const shown = virtual.getVirtualItems();
   const last = shown.at(-1)?.index ?? 0;
+  useView(rows, shown, setView);
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = pages;
   useEffect(() => {
     if (hasNextPage && !isFetchingNextPage && last >= rows.length - 20) void fetchNextPage();

@@ -1,0 +1,1 @@
+export{t as Ending}from"./ending-vA7LaZU7.js";
