@@ -51,6 +51,14 @@ type SessionFilter struct {
 	Limit     int                   // 0: no limit
 }
 
+// Matches reports whether a session passes a filter, apart from its limit.
+func (f SessionFilter) Matches(s Session) bool {
+	return (!f.HasDriver || s.Worker != "") && (!f.Unread || s.Worker == "" && s.Unread()) &&
+		(!f.Waiting || !s.WaitsSince.IsZero()) && (f.Home == "" || f.Home == s.Home) && (f.Parent == "" || f.Parent == s.Parent) &&
+		(!f.OneOrg || f.Org == s.Org) && (f.Status == "" || f.Status == s.Status) && (!f.Roots || s.Parent == "") &&
+		f.Labels.Matches(s.Labels) && f.Title.Matcher()(s.Title) && f.After.Precedes(s)
+}
+
 // SessionPlace is a place in a list of sessions: that of the session with this id and this time of
 // creation, whether it still exists or not. The zero value is the start of the list.
 type SessionPlace struct {

@@ -74,6 +74,9 @@ func (e engineSessions) ListWhere(ctx context.Context, f engine.SessionFilter) (
 	for _, term := range f.Labels {
 		r.query.Add("label", string(term))
 	}
+	for _, id := range f.IDs {
+		r.query.Add("id", string(id))
+	}
 	if f.After.ID == "" {
 		return list[engine.Session](ctx, e.Engine, r, f.Limit)
 	}

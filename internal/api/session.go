@@ -123,6 +123,7 @@ func (a sessionHandlers) listSessions(ctx context.Context, in *struct {
 	State perdure.SessionStatus `query:"state" enum:"started,active,idle,waiting_for_tool_results,paused" doc:"Only sessions in this state."`
 	Roots bool                  `query:"roots" doc:"Only root sessions: no sessions of subagents."`
 	Text  string                `query:"text" example:"invoices march" doc:"Only sessions whose title contains each word of this text, in upper or lower case: at most 200 bytes."`
+	ID    []perdure.SessionID   `query:"id,explode" maxItems:"200" example:"[\"session_019aa0000000700080000000000000aa\"]" doc:"Only sessions with this id. May be repeated up to 200 times."`
 	Label []string              `query:"label,explode" example:"[\"env=prod\"]" doc:"Only sessions with this label: its key, or key=value. May be repeated up to 16 times; a session must match all of them."`
 }) (*page[engine.Session], error) {
 	which, filter := orgPrefix(ctx)+"sessions", engine.SessionFilter{Status: in.State, Roots: in.Roots, Title: perdure.TitleFilter(in.Text)}
@@ -134,6 +135,10 @@ func (a sessionHandlers) listSessions(ctx context.Context, in *struct {
 	}
 	if in.Text != "" {
 		which += "\ntext " + strconv.Quote(in.Text)
+	}
+	for _, id := range in.ID {
+		which += "\nid =" + string(id)
+		filter.IDs = append(filter.IDs, id)
 	}
 	for _, term := range in.Label {
 		which += "\n" + term // a cursor is bound to its filter

@@ -43,10 +43,17 @@ test("the figures agree with perdure cost report of the same time", async ({ pag
   await done(server, second);
   await server.say(second, "stumble");
   await done(server, second);
-  await enter(page, server, "costs");
+  await enter(page, server);
+  const { items } = await server.api<{ items: { title: string; cost: { amounts: Record<string, string>; unpriced: number } }[] }>("GET", "/v1/sessions");
+  for (const s of items) {
+    expect(s.cost.unpriced).toBe(0);
+    await expect(page.getByRole("link", { name: new RegExp(s.title) })).toContainText(`${s.cost.amounts.usd} usd`);
+  }
+  await page.goto(`${server.url}/ui/costs`);
 
   const report = await cli(server, "session");
   expect(report.items).toHaveLength(2);
+  expect(report.items.map((l) => l.cost.usd).toSorted()).toEqual(items.map((s) => s.cost.amounts.usd).toSorted());
   expect(report.total.failed_model_calls).toBe(1);
   const total = `${report.total.cost.usd} usd`;
   await expect(page.getByTestId("month-total").locator("dd")).toHaveText(total);
@@ -96,7 +103,9 @@ test("an unknown price is flagged, and never shown as 0", async ({ page, server 
   const session = await server.session("Nobody knows");
   await server.say(session, "spend");
   await done(server, session);
-  await enter(page, server, "costs");
+  await enter(page, server);
+  await expect(page.getByRole("link", { name: /Nobody knows/ })).toContainText("cost unknown");
+  await page.goto(`${server.url}/ui/costs`);
   await expect(page.getByTestId("unknown-price")).toContainText("The cost is unknown");
   await expect(page.getByTestId("unknown-price")).toContainText(/1 model call of .*agent has no known price/);
   await expect(page.getByTestId("month-total").locator("dd")).toHaveText("unknown");

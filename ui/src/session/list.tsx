@@ -5,6 +5,7 @@ import { useNow, useTitle } from "../app/hooks";
 import { State } from "../app/icon";
 import { Button, CopyLine, Failure } from "../app/pieces";
 import { useKeepScroll } from "../app/scroll";
+import { RowCost } from "../cost/row";
 import type { Session } from "../event/types";
 import { useView } from "../list/paged";
 import { useMay } from "../principal/principal";
@@ -116,6 +117,7 @@ function Row({ session, now, top }: { session: Session; now: number; top: number
         </small>
       </span>
       <span className="tasks">{session.open_tasks > 0 && <span className="pill">{plural(session.open_tasks, "task")} running</span>}</span>
+      <RowCost cost={session.cost} />
       <span className="soft small age">{age(session.updated_at, now)}</span>
     </Link>
   );

@@ -63,7 +63,7 @@ export function useTaskRows(tab: Tab, filter: Filter, total: number | undefined)
     const complete = open.length > 0 && open.length < liveRows;
     for (const [id, t] of all) {
       const now = live.get(id);
-      if (now && Date.parse(now.updated_at) > Date.parse(t.updated_at)) all.set(id, { ...now, heartbeat_at: t.heartbeat_at, readAt: t.readAt });
+      if (now && Date.parse(now.updated_at) > Date.parse(t.updated_at)) all.set(id, { ...now, heartbeat_at: t.heartbeat_at, cost: t.cost, readAt: t.readAt });
       else if (!now && complete && (tab === "working" || tab === "needs-you" || tab === "scheduled")) all.delete(id);
     }
     live.forEach((t, id) => !all.has(id) && all.set(id, { ...t, readAt: 0 }));
