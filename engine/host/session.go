@@ -162,7 +162,7 @@ func (e hostSessions) ListWhere(ctx context.Context, f engine.SessionFilter) (li
 	return list, err
 }
 
-// sessionRows lists rows, of all sessions or of those with some ids, for which no other row is read.
+// sessionRows lists rows, of all sessions or of those with some ids, for which it reads no others.
 func sessionRows(r store.Reader, which store.SessionFilter, ids []perdure.SessionID) (rows []store.Session, err error) {
 	if len(ids) == 0 {
 		return r.Sessions().List(which)

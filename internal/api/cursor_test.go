@@ -343,6 +343,7 @@ func TestTaskPagesFresh(t *testing.T) {
 func TestOpenTasksCost(t *testing.T) {
 	t.Parallel()
 	l := newLong(5000)
+	l.approvals = nil
 	server := httptest.NewServer(l.serve(t))
 	defer server.Close()
 	open := func(path, form string) *http.Response {

@@ -412,8 +412,8 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// TestSessionCosts: a list has the costs of its sessions, and of the sessions of subagents among the
-// tasks; a single session has none, so that its ETag does not change without an event.
+// TestSessionCosts: a list has the costs of its sessions. A single session has none, so that its
+// ETag does not change without an event.
 func TestSessionCosts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

@@ -2,6 +2,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Page } from "@playwright/test";
 import { accessible, connection, enter, expect, fits, picture, test } from "./rig";
+import { measureFrames } from "./scale";
 import type { Server } from "./server";
 
 // priced starts the server again with prices for its scripted model.
@@ -136,6 +137,10 @@ test("a budget: set, spent, its ledger, and a change that says who will pause", 
   await page.getByRole("button", { name: "Save" }).click();
   const budget = page.getByTestId("budget");
   await expect(budget).toContainText("0 of 1 usd");
+  let reads = 0;
+  page.on("request", (r) => void (/\/v1\/budgets$/.test(r.url()) && reads++));
+  await measureFrames(page, 12_000);
+  expect(reads, "reads of the budgets while no session changes").toBeLessThanOrEqual(1);
   await server.say(session, "spend");
   await done(server, session);
   const standing = (await server.api<{ items: { id: string; spent: string }[] }>("GET", "/v1/budgets")).items[0]!;
