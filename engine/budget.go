@@ -80,3 +80,12 @@ type CostLine struct {
 	// FailedUnpriced counts those of them without a known price.
 	FailedUnpriced int64 `json:"failed_unpriced,omitempty"`
 }
+
+// Cost is what the model and tool calls of a session cost, as a line of a CostReport by session has
+// it. Its subagents are not part of it: they have rows of their own.
+type Cost struct {
+	// Amounts is the known cost by currency. It excludes the calls that Unpriced counts.
+	Amounts map[budget.Currency]budget.Amount `json:"amounts"`
+	// Unpriced counts the model calls without a known price. If it is not 0, the cost is not known.
+	Unpriced int64 `json:"unpriced"`
+}

@@ -96,7 +96,7 @@ type Sessions interface {
 	Get(ctx context.Context, id perdure.SessionID) (Session, error)
 	// List lists sessions, newest first; limit 0 means all.
 	List(ctx context.Context, limit int) ([]Session, error)
-	// ListWhere lists the sessions that match a filter, newest first. Invalid: the labels, the
+	// ListWhere lists the sessions that match a filter, newest first. Invalid: the ids, labels, the
 	// status or the limit are not valid.
 	ListWhere(ctx context.Context, filter SessionFilter) ([]Session, error)
 }
@@ -152,7 +152,30 @@ type SessionFilter struct {
 	Status perdure.SessionStatus // only sessions in this status; empty: any
 	Roots  bool                  // no sessions of subagents
 	Title  perdure.TitleFilter   // only sessions whose title matches; empty: any
+	After  SessionPlace          // only sessions listed after this place
+	IDs    []perdure.SessionID   // only these, at most MaxSessionIDs; empty: any
 	Limit  int                   // 0: no limit
+}
+
+// MaxSessionIDs is the largest number of ids in a filter.
+const MaxSessionIDs = 200
+
+// SessionPlace is a place in a list of sessions: that of the session with this id and this time of
+// creation, whether it still exists or not. The zero value is the start of the list.
+type SessionPlace struct {
+	CreatedAt time.Time
+	ID        perdure.SessionID
+}
+
+// Precedes reports whether a session is listed after this place.
+func (p SessionPlace) Precedes(s Session) bool {
+	if p.ID == "" {
+		return true
+	}
+	if c := s.CreatedAt.Truncate(time.Microsecond).Compare(p.CreatedAt); c != 0 {
+		return c < 0
+	}
+	return s.ID < p.ID
 }
 
 // Approvals manages the decisions of people whether calls may run (AP3).
@@ -354,6 +377,9 @@ type Session struct {
 	// Home is where its files outside the store are, in a store that several servers share. nil: it
 	// has none, or every server reaches them.
 	Home *SessionHome `json:"home,omitempty"`
+
+	// Cost is set only in a list. nil: it has not been added up yet, which a later read does.
+	Cost *Cost `json:"cost,omitempty"`
 
 	// The following fields are set only for a single session, not in a list.
 

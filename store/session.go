@@ -47,7 +47,34 @@ type SessionFilter struct {
 	Status    perdure.SessionStatus // only those with this status; empty: all; excludes HasDriver, Unread and Parent
 	Roots     bool                  // only those without a parent; excludes HasDriver, Unread and Parent
 	Title     perdure.TitleFilter   // only those whose title matches; empty: all
+	After     SessionPlace          // only those listed after this place; excludes HasDriver, Unread, Waiting and Parent
 	Limit     int                   // 0: no limit
+}
+
+// Matches reports whether a session passes a filter, apart from its limit.
+func (f SessionFilter) Matches(s Session) bool {
+	return (!f.HasDriver || s.Worker != "") && (!f.Unread || s.Worker == "" && s.Unread()) &&
+		(!f.Waiting || !s.WaitsSince.IsZero()) && (f.Home == "" || f.Home == s.Home) && (f.Parent == "" || f.Parent == s.Parent) &&
+		(!f.OneOrg || f.Org == s.Org) && (f.Status == "" || f.Status == s.Status) && (!f.Roots || s.Parent == "") &&
+		f.Labels.Matches(s.Labels) && f.Title.Matcher()(s.Title) && f.After.Precedes(s)
+}
+
+// SessionPlace is a place in a list of sessions: that of the session with this id and this time of
+// creation, whether it still exists or not. The zero value is the start of the list.
+type SessionPlace struct {
+	CreatedAt time.Time
+	ID        perdure.SessionID
+}
+
+// Precedes reports whether a session is listed after this place.
+func (p SessionPlace) Precedes(s Session) bool {
+	if p.ID == "" {
+		return true
+	}
+	if c := s.CreatedAt.Compare(p.CreatedAt); c != 0 {
+		return c < 0
+	}
+	return s.ID < p.ID
 }
 
 // Check checks a filter. Invalid: the error says what is wrong.
@@ -56,6 +83,10 @@ func (f SessionFilter) Check() error {
 		return fmt.Errorf("%w filter: waiting can be combined with a home and a limit only, and a home needs it", perdure.Invalid)
 	}
 	byWork := f.Parent != "" || f.HasDriver || f.Unread
+	if f.After.ID != "" && (byWork || f.Waiting) {
+		return fmt.Errorf("%w filter: a place to continue after cannot be combined with waiting, parent, has driver and"+
+			" unread", perdure.Invalid)
+	}
 	if byWork && (f.OneOrg || f.Matched()) || f.Unread && (f.HasDriver || f.Parent != "") {
 		return fmt.Errorf("%w filter: org, labels, status and roots cannot be combined with parent, has driver and"+
 			" unread, nor unread with the other two", perdure.Invalid)

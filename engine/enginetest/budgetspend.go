@@ -87,6 +87,27 @@ func budgetOfMoney(t *testing.T, open Harness) {
 		!strings.Contains(report.Total.Models[0], "nobodys") {
 		t.Errorf("Costs: %+v, %v; want four calls of a model without a known price", report.Total, err)
 	}
+	s.listedCosts(other.ID)
+}
+
+// listedCosts checks the costs of sessions in a list: that of the session of the scene, and that of
+// one with four calls of a model without a known price.
+func (s *scene) listedCosts(unpriced perdure.SessionID) {
+	s.t.Helper()
+	listed, err := s.eng.Sessions().ListWhere(s.ctx, engine.SessionFilter{IDs: []perdure.SessionID{
+		s.id, unpriced, s.id, "session_00000000000000000000000000000009"}})
+	if err != nil || len(listed) != 2 || listed[0].ID != unpriced || listed[1].ID != s.id {
+		s.t.Fatalf("got %+v, %v; want two sessions, newest first", listed, err)
+	}
+	if c := listed[0].Cost; c == nil || c.Unpriced != 4 {
+		s.t.Errorf("got %+v, want four calls without a known price", c)
+	}
+	if c := listed[1].Cost; c == nil || c.Unpriced != 0 || c.Amounts[budget.USD].String() != "4.700002" {
+		s.t.Errorf("got %+v, want 4.700002", c)
+	}
+	if one, err := s.eng.Sessions().Get(s.ctx, s.id); err != nil || one.Cost != nil {
+		s.t.Errorf("got %+v, %v; want no cost outside of a list", one.Cost, err)
+	}
 }
 
 // turnCosts checks that each turn has a line, and that they add up to the cost of the session.

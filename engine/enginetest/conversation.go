@@ -106,7 +106,12 @@ func listsRoots(t *testing.T, open Harness) {
 	}
 	all, err := s.eng.Sessions().ListWhere(s.ctx, engine.SessionFilter{})
 	if err != nil || len(all) != 2 {
-		t.Errorf("%d sessions, want the root and its subagent; %v", len(all), err)
+		t.Fatalf("%d sessions, want the root and its subagent; %v", len(all), err)
+	}
+	after := engine.SessionPlace{CreatedAt: all[0].CreatedAt, ID: all[0].ID}
+	rest, err := s.eng.Sessions().ListWhere(s.ctx, engine.SessionFilter{After: after, Limit: 5})
+	if err != nil || len(rest) != 1 || rest[0].ID != all[1].ID {
+		t.Errorf("after %s: %+v, %v; want %s", all[0].ID, rest, err, all[1].ID)
 	}
 }
 

@@ -81,6 +81,7 @@ type Host struct {
 	telemetry  *telemetry.Telemetry // nil: no telemetry
 	lastSigns  sync.Map             // perdure.SessionID to orphan: the sessions of dead workers
 	recoveries recoveries
+	spending   spending
 	watched    sync.Map           // perdure.SessionID to *watchdog: sessions with a driver
 	payments   *payment.Authority // nil: no payments
 	limiter    *ratelimit.Limiter // nil: the host's own limiter, or none

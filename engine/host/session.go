@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -139,9 +140,13 @@ func (e hostSessions) ListWhere(ctx context.Context, f engine.SessionFilter) (li
 	}
 	which := listFor(ctx, f.Limit)
 	which.Labels, which.Status, which.Roots, which.Title = f.Labels, f.Status, f.Roots, f.Title
+	which.After = store.SessionPlace(f.After)
+	if len(f.IDs) > engine.MaxSessionIDs {
+		return nil, fmt.Errorf("list sessions: %w: %d ids, at most %d", perdure.Invalid, len(f.IDs), engine.MaxSessionIDs)
+	}
 	err = e.view(ctx, func(r store.Reader) error {
 		list = nil
-		rows, err := r.Sessions().List(which)
+		rows, err := sessionRows(r, which, f.IDs)
 		if err != nil {
 			return err
 		}
@@ -152,9 +157,33 @@ func (e hostSessions) ListWhere(ctx context.Context, f engine.SessionFilter) (li
 			}
 			list = append(list, s)
 		}
-		return nil
+		return e.spending.list(e.Host, r, list)
 	})
 	return list, err
+}
+
+// sessionRows lists rows, of all sessions or of those with some ids, for which it reads no others.
+func sessionRows(r store.Reader, which store.SessionFilter, ids []perdure.SessionID) (rows []store.Session, err error) {
+	if len(ids) == 0 {
+		return r.Sessions().List(which)
+	}
+	if err := which.Check(); err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		row, err := r.Sessions().Get(id)
+		if err != nil && !errors.Is(err, perdure.NotFound) {
+			return nil, err
+		}
+		if err == nil && which.Matches(row) && !slices.ContainsFunc(rows, func(s store.Session) bool { return s.ID == id }) {
+			rows = append(rows, row)
+		}
+	}
+	slices.SortFunc(rows, func(a, b store.Session) int { return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID)) })
+	if which.Limit > 0 {
+		rows = rows[:min(which.Limit, len(rows))]
+	}
+	return rows, nil
 }
 
 // describe counts a session's open work and what waits for a person. A task that awaits an approval

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -57,7 +58,8 @@ func (e engineSessions) List(ctx context.Context, limit int) ([]engine.Session, 
 	return e.Sessions().ListWhere(ctx, engine.SessionFilter{Limit: limit})
 }
 
-// ListWhere lists the sessions that a filter matches, newest first.
+// ListWhere lists the sessions that a filter matches, newest first. After a place, it walks the
+// list from its start, since the server continues a list only by cursors of its own.
 func (e engineSessions) ListWhere(ctx context.Context, f engine.SessionFilter) ([]engine.Session, error) {
 	r := request{what: "sessions", path: "/v1/sessions", query: url.Values{}}
 	if f.Roots {
@@ -72,7 +74,18 @@ func (e engineSessions) ListWhere(ctx context.Context, f engine.SessionFilter) (
 	for _, term := range f.Labels {
 		r.query.Add("label", string(term))
 	}
-	return list[engine.Session](ctx, e.Engine, r, f.Limit)
+	for _, id := range f.IDs {
+		r.query.Add("id", string(id))
+	}
+	if f.After.ID == "" {
+		return list[engine.Session](ctx, e.Engine, r, f.Limit)
+	}
+	all, err := list[engine.Session](ctx, e.Engine, r, 0)
+	all = slices.DeleteFunc(all, func(s engine.Session) bool { return !f.After.Precedes(s) })
+	if f.Limit > 0 {
+		all = all[:min(f.Limit, len(all))]
+	}
+	return all, err
 }
 
 // Send adds a message to a session. The client creates the id of a message without one, so that a

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,8 +15,11 @@ import (
 	"github.com/perdure/perdure/internal/redact"
 )
 
-// pending is a synonym of open in the filter of the list.
-const pending perdure.ApprovalState = "pending"
+// Filters of the list that are no states.
+const (
+	pending perdure.ApprovalState = "pending" // a synonym of open
+	decided perdure.ApprovalState = "decided" // every state but open
+)
 
 // ofApproval is the path of an approval.
 type ofApproval struct {
@@ -37,7 +41,7 @@ type denying struct {
 
 func (a approvalHandlers) register() {
 	read(a.API, operation{
-		id: "list-approvals", path: "/v1/approvals", policy: reads, summary: "List approvals, in the order in which they were requested or newest first",
+		id: "list-approvals", path: "/v1/approvals", policy: reads, summary: "List approvals, in the order in which they were requested, newest first, or by risk",
 	}, a.listApprovals)
 	read(a.API, operation{
 		id: "get-approval", path: "/v1/approvals/{id}", policy: reads, summary: "Show an approval", errors: []int{http.StatusNotFound},
@@ -54,29 +58,39 @@ func (a approvalHandlers) register() {
 
 func (a approvalHandlers) listApprovals(ctx context.Context, in *struct {
 	Session perdure.SessionID     `query:"session" doc:"Only approvals of this session."`
-	State   perdure.ApprovalState `query:"state" enum:"open,pending,approved,denied,expired,void" doc:"Only approvals in this state; pending is the same as open."`
-	Order   string                `query:"order" enum:"oldest,newest" doc:"Begin with the oldest approval, which is the default, or with the newest. A list that begins with the newest does not show approvals requested after its first page."`
+	State   perdure.ApprovalState `query:"state" enum:"open,pending,approved,denied,expired,void,decided" doc:"Only approvals in this state; pending is the same as open, and decided is every state but open."`
+	Order   string                `query:"order" enum:"oldest,newest,risk" doc:"Begin with the oldest approval, which is the default, or with the newest. risk begins with the calls that must not happen twice, then has those that may run again, and at the end those that change nothing; of each, the one that waits longest comes first. A list in the order newest or risk does not show all approvals requested after its first page."`
 	Paged
 }) (*page[perdure.Approval], error) {
 	if in.State == pending {
 		in.State = perdure.ApprovalOpen
 	}
+	name := orgPrefix(ctx) + fmt.Sprintf("approvals %q %q %q", in.Session, in.State, cmp.Or(in.Order, "oldest"))
+	place, err := a.cursors.read(name, in.Cursor, 3)
+	if err != nil {
+		return nil, err
+	}
 	got, err := pageOfAppended(a.API, in.Paged, appendedList[perdure.Approval]{
-		name: orgPrefix(ctx) + fmt.Sprintf("approvals %q %q %t", in.Session, in.State, in.Order == "newest"),
+		name: name,
 		all: func() ([]perdure.Approval, error) {
-			filter := engine.ApprovalFilter{Session: in.Session}
-			if in.Cursor == "" { // the state of the approval in the cursor may have changed
-				filter.State = in.State
+			filter := engine.ApprovalFilter{Session: in.Session, State: in.State}
+			if in.State == decided {
+				filter.State = ""
 			}
 			all, err := a.cfg.Engine.Approvals().List(ctx, filter)
-			if in.Order == "newest" {
-				all = slices.Clone(all)
-				slices.Reverse(all)
+			moved := func() bool {
+				return !slices.ContainsFunc(all, func(p perdure.Approval) bool { return string(p.ID) == place[2] })
 			}
-			return all, err
+			if err == nil && place != nil && filter.State != "" && moved() { // the approval of the cursor is in another state now
+				filter.State = ""
+				all, err = a.cfg.Engine.Approvals().List(ctx, filter)
+			}
+			return inOrder(all, in.Order), err
 		},
-		match: func(p perdure.Approval) bool { return in.State == "" || p.State == in.State },
-		id:    func(p perdure.Approval) string { return string(p.ID) },
+		match: func(p perdure.Approval) bool {
+			return in.State == "" || p.State == in.State || in.State == decided && p.State != perdure.ApprovalOpen
+		},
+		id: func(p perdure.Approval) string { return string(p.ID) },
 	})
 	if err != nil {
 		return nil, err
@@ -85,6 +99,32 @@ func (a approvalHandlers) listApprovals(ctx context.Context, in *struct {
 		got.Body.Items[i] = approvalInList(p)
 	}
 	return got, nil
+}
+
+// inOrder returns approvals in an order of their list. all has the order of their requests.
+func inOrder(all []perdure.Approval, order string) []perdure.Approval {
+	switch order {
+	case newest:
+		all = slices.Clone(all)
+		slices.Reverse(all)
+	case "risk":
+		all = slices.SortedFunc(slices.Values(all), func(p, q perdure.Approval) int {
+			return cmp.Or(risk(p)-risk(q), p.RequestedAt.Compare(q.RequestedAt), cmp.Compare(p.ID, q.ID))
+		})
+	}
+	return all
+}
+
+// risk is the place of an approval in the order of risk, by the effect class of its call. A class
+// that is not known counts as the strictest.
+func risk(p perdure.Approval) int {
+	switch p.Class {
+	case perdure.Pure:
+		return 2
+	case perdure.Idempotent:
+		return 1
+	}
+	return 0
 }
 
 // approvalInList returns an approval as shown in a list, with redacted and shortened arguments

@@ -130,6 +130,8 @@ func TestApprovals(t *testing.T) {
 	wantList("&state=denied", 2)
 	wantList("&session="+string(asked[2].Session), 2)
 	wantList("&state=expired")
+	wantList("&state=decided", 1, 2, 3)
+	wantList("&state=decided&order=newest", 3, 2, 1)
 }
 
 func TestApprovalRefusals(t *testing.T) {

@@ -23,8 +23,11 @@ type long struct {
 	engine.Engine
 	sessions []engine.Session // newest first
 	tasks    []perdure.Task
-	read     int // sessions and tasks
-	most     int // tasks of one read
+	// approvals are in the order of their requests, the one with number n of class n modulo 3.
+	approvals []perdure.Approval
+	read      int // sessions and tasks
+	most      int // tasks of one read
+	asked     int // approvals
 }
 
 func newLong(n int) *long {
@@ -42,6 +45,10 @@ func (l *long) add() {
 		ID: perdure.SessionID(fmt.Sprintf("session_%032d", n)), CreatedAt: time.Unix(int64(n), 0).UTC(),
 	})
 	l.tasks = append(l.tasks, perdure.Task{ID: perdure.TaskID(fmt.Sprintf("task_%032d", n)), State: perdure.TaskQueued})
+	l.approvals = append(l.approvals, perdure.Approval{
+		ID: perdure.ApprovalID(fmt.Sprintf("appr_%032d", n)), State: perdure.ApprovalOpen, RequestedAt: time.Unix(int64(n), 0).UTC(),
+		Class: []perdure.EffectClass{perdure.Pure, perdure.AtMostOnce, perdure.Idempotent}[n%3],
+	})
 }
 
 // longSessions implements engine.Sessions for long.
@@ -56,9 +63,12 @@ func (l *long) Sessions() engine.Sessions { return longSessions{nil, l} }
 func (l longSessions) List(context.Context, int) ([]engine.Session, error) { return nil, nil }
 
 func (l longSessions) ListWhere(_ context.Context, f engine.SessionFilter) ([]engine.Session, error) {
-	got := l.sessions[:min(f.Limit, len(l.sessions))]
+	got := slices.DeleteFunc(slices.Clone(l.sessions), func(s engine.Session) bool { return !f.After.Precedes(s) })
+	if f.Limit > 0 {
+		got = got[:min(f.Limit, len(got))]
+	}
 	l.read += len(got)
-	return slices.Clone(got), nil
+	return got, nil
 }
 
 // longTasks implements engine.Tasks for long.
@@ -97,13 +107,18 @@ func (l longTasks) List(ctx context.Context, id perdure.SessionID) ([]perdure.Ta
 }
 
 // longApprovals implements engine.Approvals for long.
-type longApprovals struct{ engine.Approvals }
+type longApprovals struct {
+	engine.Approvals
+	*long
+}
 
 // Approvals implements engine.Engine.
-func (l *long) Approvals() engine.Approvals { return longApprovals{} }
+func (l *long) Approvals() engine.Approvals { return longApprovals{nil, l} }
 
-func (longApprovals) List(context.Context, engine.ApprovalFilter) ([]perdure.Approval, error) {
-	return nil, nil
+func (l longApprovals) List(_ context.Context, f engine.ApprovalFilter) ([]perdure.Approval, error) {
+	got := slices.DeleteFunc(slices.Clone(l.approvals), func(p perdure.Approval) bool { return f.State != "" && p.State != f.State })
+	l.asked += len(got)
+	return got, nil
 }
 
 // walk reads a list to its end and returns the ids. between is called after each page.
@@ -194,13 +209,13 @@ func TestListFresh(t *testing.T) {
 		l := newLong(100)
 		a := l.serve(t)
 		page := func(cursor string) (string, string) {
-			got := serve(t, a, get("/v1/sessions?limit=10&cursor="+cursor))
+			got := serve(t, a, get("/v1/approvals?limit=10&cursor="+cursor))
 			return string(got.body), read[taskInList[map[string]any]](t, got.body).Next
 		}
 		_, next := page("")
 		_, next = page(next) // keeps the rest of the list
-		for i := range l.sessions {
-			l.sessions[i].Title = "changed"
+		for i := range l.approvals {
+			l.approvals[i].Note = "changed"
 		}
 		if body, _ := page(next); strings.Contains(body, "changed") {
 			t.Error("the third page is not out of the second reading")
@@ -208,9 +223,9 @@ func TestListFresh(t *testing.T) {
 		if body, _ := page(""); !strings.Contains(body, "changed") {
 			t.Error("the first page is out of an old reading")
 		}
-		<-time.After(3 * time.Second) // of the fake clock
+		<-time.After(31 * time.Second) // of the fake clock
 		if body, _ := page(next); !strings.Contains(body, "changed") {
-			t.Error("the third page is out of a reading of 3 s ago")
+			t.Error("the third page is out of a reading of 31 s ago")
 		}
 		for range 10 { // many walks at once push each other out, and go on
 			_, next = page("")
@@ -220,6 +235,84 @@ func TestListFresh(t *testing.T) {
 			_, next = page(next)
 		}
 	})
+}
+
+// TestSessionPagesFresh: each page of sessions is read anew, and reads the sessions of the page
+// alone, wherever in the list it is.
+func TestSessionPagesFresh(t *testing.T) {
+	t.Parallel()
+	l := newLong(5000)
+	a := l.serve(t)
+	page := func(cursor string) (string, string) {
+		got := serve(t, a, get("/v1/sessions?limit=100&cursor="+cursor))
+		return string(got.body), read[taskInList[map[string]any]](t, got.body).Next
+	}
+	_, next := page("")
+	for range 30 {
+		_, next = page(next)
+	}
+	for i := range l.sessions {
+		l.sessions[i].Title = "changed"
+	}
+	before := l.read
+	if body, _ := page(next); !strings.Contains(body, "changed") {
+		t.Error("a page is out of an old reading")
+	}
+	if l.read-before > 101 {
+		t.Errorf("read %d sessions to show 100", l.read-before)
+	}
+}
+
+// TestApprovalsByRisk: the order risk begins with what must not happen twice, and a walk in it
+// continues when approvals that it has shown are decided.
+func TestApprovalsByRisk(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLong(60)
+		a := l.serve(t)
+		var want []string
+		for _, class := range []perdure.EffectClass{perdure.AtMostOnce, perdure.Idempotent, perdure.Pure} {
+			for _, p := range l.approvals {
+				if p.Class == class {
+					want = append(want, string(p.ID))
+				}
+			}
+		}
+		if got := l.walk(t, a, "/v1/approvals?state=open&order=risk&limit=7", func() {}); !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+
+		shown := map[string]bool{}
+		got := l.walk(t, a, "/v1/approvals?state=open&order=risk&limit=7", func() {
+			<-time.After(time.Minute) // of the fake clock: no listing is kept
+			for i := range l.approvals[:40] {
+				l.approvals[i].State = perdure.ApprovalApproved
+			}
+		})
+		for _, id := range got {
+			if shown[id] {
+				t.Errorf("%s is shown twice", id)
+			}
+			shown[id] = true
+		}
+		for _, p := range l.approvals[40:] {
+			if !shown[string(p.ID)] {
+				t.Errorf("%s is not shown", p.ID)
+			}
+		}
+	})
+}
+
+// TestOpenApprovalPagesCost: a page of open approvals does not read those that were decided.
+func TestOpenApprovalPagesCost(t *testing.T) {
+	t.Parallel()
+	l := newLong(5000)
+	for i := range l.approvals[:4900] {
+		l.approvals[i].State = perdure.ApprovalDenied
+	}
+	if got := l.walk(t, l.serve(t), "/v1/approvals?state=open&limit=40", func() {}); len(got) != 100 || l.asked > 300 {
+		t.Errorf("read %d to show %d", l.asked, len(got))
+	}
 }
 
 // TestTaskPagesFresh: each page of tasks is read anew, and reads the tasks of the page alone.
@@ -250,6 +343,7 @@ func TestTaskPagesFresh(t *testing.T) {
 func TestOpenTasksCost(t *testing.T) {
 	t.Parallel()
 	l := newLong(5000)
+	l.approvals = nil
 	server := httptest.NewServer(l.serve(t))
 	defer server.Close()
 	open := func(path, form string) *http.Response {

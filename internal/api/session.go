@@ -117,13 +117,13 @@ func (a sessionHandlers) createSession(ctx context.Context, _ *struct{}, in newS
 }
 
 // listSessions continues after the position of the last session shown. New sessions are added
-// before it, so none is skipped and none is shown twice. A client that reads a second page is
-// likely to read on, so more than a page is read for it.
+// before it, so none is skipped and none is shown twice. A page reads its own sessions only.
 func (a sessionHandlers) listSessions(ctx context.Context, in *struct {
 	Paged
 	State perdure.SessionStatus `query:"state" enum:"started,active,idle,waiting_for_tool_results,paused" doc:"Only sessions in this state."`
 	Roots bool                  `query:"roots" doc:"Only root sessions: no sessions of subagents."`
 	Text  string                `query:"text" example:"invoices march" doc:"Only sessions whose title contains each word of this text, in upper or lower case: at most 200 bytes."`
+	ID    []perdure.SessionID   `query:"id,explode" maxItems:"200" example:"[\"session_019aa0000000700080000000000000aa\"]" doc:"Only sessions with this id. May be repeated up to 200 times."`
 	Label []string              `query:"label,explode" example:"[\"env=prod\"]" doc:"Only sessions with this label: its key, or key=value. May be repeated up to 16 times; a session must match all of them."`
 }) (*page[engine.Session], error) {
 	which, filter := orgPrefix(ctx)+"sessions", engine.SessionFilter{Status: in.State, Roots: in.Roots, Title: perdure.TitleFilter(in.Text)}
@@ -136,6 +136,10 @@ func (a sessionHandlers) listSessions(ctx context.Context, in *struct {
 	if in.Text != "" {
 		which += "\ntext " + strconv.Quote(in.Text)
 	}
+	for _, id := range in.ID {
+		which += "\nid =" + string(id)
+		filter.IDs = append(filter.IDs, id)
+	}
 	for _, term := range in.Label {
 		which += "\n" + term // a cursor is bound to its filter
 		filter.Labels = append(filter.Labels, perdure.LabelTerm(term))
@@ -146,54 +150,22 @@ func (a sessionHandlers) listSessions(ctx context.Context, in *struct {
 	if err := filter.Title.Check(); err != nil {
 		return nil, invalid("query.text", "%s", err)
 	}
-	// The parts: name of a kept listing, position in it, number of sessions shown so far, and the
-	// creation time and id of the last one shown.
-	place, err := a.cursors.read(which, in.Cursor, 5)
+	place, err := a.cursors.read(which, in.Cursor, 2) // creation time and id of the last one shown
 	if err != nil {
 		return nil, err
 	}
-	limit, passed, last := in.limit(), 0, engine.Session{}
-	cut := func(rest listSlice[engine.Session]) *page[engine.Session] {
-		return pageOf(rest.items, limit, func(s engine.Session) string {
-			return a.cursors.write(which, rest.name, rest.next(limit), strconv.Itoa(passed+limit), strconv.FormatInt(s.CreatedAt.UnixMicro(), 10), string(s.ID))
-		})
-	}
-	most := limit + 1
 	if place != nil {
-		passed, _ = strconv.Atoi(place[2]) // cursors are signed, so this does not fail
-		if rest, ok := cachedListing[engine.Session](&a.listings, place[0], place[1], limit); ok {
-			return cut(rest), nil
-		}
-		micros, _ := strconv.ParseInt(place[3], 10, 64)
-		last.CreatedAt, last.ID = time.UnixMicro(micros), perdure.SessionID(place[4])
-		most = 4 * (passed + limit + 1)
+		micros, _ := strconv.ParseInt(place[0], 10, 64) // cursors are signed, so this does not fail
+		filter.After = engine.SessionPlace{CreatedAt: time.UnixMicro(micros), ID: perdure.SessionID(place[1])}
 	}
-	for ; ; most *= 2 {
-		began := time.Now()
-		filter.Limit = most
-		sessions, err := a.cfg.Engine.Sessions().ListWhere(ctx, filter)
-		if err != nil {
-			return nil, err
-		}
-		from := 0
-		for place != nil && from < len(sessions) && !listedAfter(sessions[from], last) {
-			from++
-		}
-		rest := sessions[from:]
-		if len(rest) <= limit && len(sessions) == most {
-			continue // sessions were added in the meantime: read more
-		}
-		passed = from
-		return cut(cacheListing(&a.listings, rest, limit, began)), nil
+	filter.Limit = in.limit() + 1
+	sessions, err := a.cfg.Engine.Sessions().ListWhere(ctx, filter)
+	if err != nil {
+		return nil, err
 	}
-}
-
-// listedAfter reports whether s comes after last in the list.
-func listedAfter(s, last engine.Session) bool {
-	if c := s.CreatedAt.Truncate(time.Microsecond).Compare(last.CreatedAt); c != 0 {
-		return c < 0
-	}
-	return s.ID < last.ID
+	return pageOf(sessions, in.limit(), func(s engine.Session) string {
+		return a.cursors.write(which, strconv.FormatInt(s.CreatedAt.UnixMicro(), 10), string(s.ID))
+	}), nil
 }
 
 func (a sessionHandlers) getSession(ctx context.Context, in *struct {

@@ -411,3 +411,30 @@ func TestHealth(t *testing.T) {
 		t.Errorf("got %d", got.status)
 	}
 }
+
+// TestSessionCosts: a list has the costs of its sessions. A single session has none, so that its
+// ETag does not change without an event.
+func TestSessionCosts(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	first, second := r.session(), r.session()
+	r.say(first, "hello")
+	want[engine.Session](r, 200, get(first+"?wait=20s"))
+	cost := func(query string) (all []engine.Session) {
+		return want[taskInList[engine.Session]](r, 200, get("/v1/sessions?"+query)).Items
+	}
+	all := cost("limit=5")
+	if len(all) != 2 || all[0].Cost == nil || all[1].Cost == nil || all[1].Cost.Unpriced != 1 || all[0].Cost.Unpriced != 0 {
+		t.Errorf("got %+v", all)
+	}
+	one := cost("id=" + string(sessionID(second)) + "&id=session_" + strings.Repeat("99", 16))
+	if len(one) != 1 || one[0].ID != sessionID(second) {
+		t.Errorf("got %+v", one)
+	}
+	if both := cost("id=" + string(sessionID(second)) + "&id=" + string(sessionID(first)) + "&limit=1"); len(both) != 1 || both[0].ID != sessionID(second) {
+		t.Errorf("got %+v", both)
+	}
+	if got := want[engine.Session](r, 200, get(first)); got.Cost != nil {
+		t.Errorf("got %+v", got.Cost)
+	}
+}

@@ -86,7 +86,7 @@ func (a taskHandlers) listTasks(ctx context.Context, in *struct {
 	Older   string            `query:"older" example:"1h30m" doc:"Only tasks created longer ago than this."`
 	Order   string            `query:"order" enum:"oldest,newest" doc:"Begin with the oldest task, which is the default, or with the newest. A list that begins with the newest does not show tasks created after its first page."`
 	Paged
-}) (*page[perdure.Task], error) {
+}) (*page[taskRow], error) {
 	states, err := someOf("query.state", in.State, perdure.TaskState.Valid)
 	if err != nil {
 		return nil, err
@@ -119,11 +119,40 @@ func (a taskHandlers) listTasks(ctx context.Context, in *struct {
 	case err != nil:
 		return nil, err
 	}
-	got := pageOf(found, in.limit(), func(t perdure.Task) string { return a.cursors.write(which, string(t.ID)) })
-	for i, t := range got.Body.Items {
-		got.Body.Items[i] = taskInList(t)
+	rows, err := a.taskRows(ctx, found[:min(len(found), in.limit()+1)])
+	return pageOf(rows, in.limit(), func(t taskRow) string { return a.cursors.write(which, string(t.ID)) }), err
+}
+
+// taskRow is a task in a list.
+type taskRow struct {
+	perdure.Task
+	Cost *engine.Cost `json:"cost,omitempty" doc:"Of a subagent: what its session has cost. Absent: the task has none of its own, or it has not been added up yet, which a later read does."`
+}
+
+// taskRows returns tasks as shown in a list, with the costs of the sessions of subagents, which it
+// reads at once.
+func (a taskHandlers) taskRows(ctx context.Context, tasks []perdure.Task) ([]taskRow, error) {
+	var children []perdure.SessionID
+	for _, t := range tasks {
+		if t.Links.ChildSession != "" && len(children) < engine.MaxSessionIDs {
+			children = append(children, t.Links.ChildSession)
+		}
 	}
-	return got, nil
+	costs := map[perdure.SessionID]*engine.Cost{}
+	if len(children) > 0 {
+		sessions, err := a.cfg.Engine.Sessions().ListWhere(ctx, engine.SessionFilter{IDs: children})
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range sessions {
+			costs[s.ID] = s.Cost
+		}
+	}
+	rows := make([]taskRow, 0, len(tasks))
+	for _, t := range tasks {
+		rows = append(rows, taskRow{taskInList(t), costs[t.Links.ChildSession]})
+	}
+	return rows, nil
 }
 
 // someOf parses words separated by commas, each of which must be valid. An empty text gives nil.

@@ -19,8 +19,11 @@ const failedSince = 24 * time.Hour
 type work struct {
 	Running  int `json:"running" doc:"Sessions with a turn, and tasks that run or are queued."`
 	NeedsYou int `json:"needs_you" doc:"Open approvals, tasks that wait for an answer, and paused sessions."`
-	Unknown  int `json:"unknown" doc:"Tasks whose outcome is unknown, and foreground calls of the newest 200 sessions."`
-	Failed   int `json:"failed" doc:"Tasks that failed within the last 24 hours."`
+	// Approvals are part of NeedsYou.
+	Approvals int `json:"approvals" doc:"Open approvals, which needs_you contains."`
+
+	Unknown int `json:"unknown" doc:"Tasks whose outcome is unknown, and foreground calls of the newest 200 sessions."`
+	Failed  int `json:"failed" doc:"Tasks that failed within the last 24 hours."`
 }
 
 // workTopic is the one row of the list work.
@@ -43,7 +46,7 @@ func (a *API) work(ctx context.Context) (now work, err error) {
 	if err != nil {
 		return now, err
 	}
-	now.NeedsYou = len(open)
+	now.NeedsYou, now.Approvals = len(open), len(open)
 	for _, status := range []perdure.SessionStatus{perdure.SessionActive, perdure.SessionPaused} {
 		sessions, err := a.cfg.Engine.Sessions().ListWhere(ctx, engine.SessionFilter{Status: status})
 		if err != nil {

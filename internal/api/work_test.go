@@ -8,11 +8,12 @@ import (
 
 // work is what GET /v1/work answers, and the list work contains.
 type work struct {
-	ID       string `json:"id"`
-	Running  int    `json:"running"`
-	NeedsYou int    `json:"needs_you"`
-	Unknown  int    `json:"unknown"`
-	Failed   int    `json:"failed"`
+	ID        string `json:"id"`
+	Running   int    `json:"running"`
+	NeedsYou  int    `json:"needs_you"`
+	Approvals int    `json:"approvals"`
+	Unknown   int    `json:"unknown"`
+	Failed    int    `json:"failed"`
 }
 
 // TestWork: the counts follow what happens, in the answer and in the stream, and each org has its
@@ -42,7 +43,7 @@ func TestWork(t *testing.T) {
 	for got := next(); got.NeedsYou != 1; {
 		got = next()
 	}
-	if got := want[work](r, 200, get("/v1/work")); got.NeedsYou != 1 || got.Running > 1 || got.Failed != 0 || got.Unknown != 0 {
+	if got := want[work](r, 200, get("/v1/work")); got.NeedsYou != 1 || got.Approvals != 1 || got.Running > 1 || got.Failed != 0 || got.Unknown != 0 {
 		t.Errorf("got %+v", got)
 	}
 	other := r.let(`{"name":"Ada","org":"acme","scopes":["read"]}`)

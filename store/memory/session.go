@@ -39,12 +39,8 @@ func (v sessionStore) List(filter store.SessionFilter) ([]store.Session, error) 
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
 	var found []store.Session
-	matches := filter.Title.Matcher()
 	for _, s := range v.sessions.from("") {
-		if (!filter.HasDriver || s.Worker != "") && (!filter.Unread || s.Worker == "" && s.Unread()) &&
-			(!filter.Waiting || !s.WaitsSince.IsZero()) && (filter.Home == "" || filter.Home == s.Home) && (filter.Parent == "" || filter.Parent == s.Parent) &&
-			(!filter.OneOrg || filter.Org == s.Org) && (filter.Status == "" || filter.Status == s.Status) && (!filter.Roots || s.Parent == "") &&
-			filter.Labels.Matches(s.Labels) && matches(s.Title) {
+		if filter.Matches(s.Session) {
 			found = append(found, cloneSession(s.Session))
 		}
 	}

@@ -20,7 +20,8 @@ const (
 	withValue    = `id IN (SELECT session_id FROM session_label WHERE name = $%d AND value = $%d)`
 )
 
-// listMatching returns the query for sessions by labels, status and lineage, with its arguments.
+// listMatching returns the query for sessions by labels, status, lineage and place, with its
+// arguments.
 // The number of different query texts is bounded, because the number of labels in a filter is.
 func listMatching(filter store.SessionFilter) (query string, args []any) {
 	args = []any{orAll(filter.Limit)}
@@ -41,6 +42,9 @@ func listMatching(filter store.SessionFilter) (query string, args []any) {
 	}
 	if filter.Roots {
 		add(`parent_id = ''`)
+	}
+	if filter.After.ID != "" {
+		add(`(created_us, id) < ($%d, $%d)`, micros(filter.After.CreatedAt), filter.After.ID)
 	}
 	for _, term := range filter.Labels {
 		key, value, exact := term.Parts()

@@ -61,7 +61,7 @@ func (tx sessionStore) List(filter store.SessionFilter) ([]store.Session, error)
 	}
 	query, args := listSessions, []any{orAll(filter.Limit)}
 	switch {
-	case filter.Matched():
+	case filter.Matched() || filter.After.ID != "":
 		query, args = listMatching(filter)
 	case filter.OneOrg:
 		query, args = listOfOrg, append(args, filter.Org)

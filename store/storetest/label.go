@@ -18,6 +18,7 @@ func labelLaws() []law {
 		{"and_status_find_sessions", listByStatus},
 		{"and_lineage_find_sessions", listRoots},
 		{"and_titles_find_sessions", listByTitle},
+		{"and_places_continue_a_list", listAfterPlace},
 	}
 }
 
@@ -247,4 +248,46 @@ func labelsGone(s *subject) {
 	spoiled.Session.Labels = perdure.Labels{"A": ""}
 	s.write(func(tx store.Tx) error { return tx.Sessions().Remove(id) })
 	s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.Sessions().Restore(spoiled) })
+}
+
+// listAfterPlace continues a list after a place, also after that of a session that is gone, and
+// combined with the other filters.
+func listAfterPlace(s *subject) {
+	var rows []store.Session
+	for n := range 6 {
+		row := s.newSession()
+		row.CreatedAt, row.Title, row.Status = moment(1+n/2), "Invoices", perdure.SessionIdle // two of each time
+		if n%2 == 0 {
+			row.Org, row.Labels, row.Status = "acme", perdure.Labels{"env": "prod"}, perdure.SessionPaused
+		}
+		s.write(func(tx store.Tx) error { return tx.Sessions().Create(row) })
+		rows = append(rows, row)
+	}
+	all := s.listed(store.SessionFilter{})
+	byID := map[perdure.SessionID]store.Session{}
+	for _, row := range rows {
+		byID[row.ID] = row
+	}
+	after := func(id perdure.SessionID) store.SessionPlace {
+		return store.SessionPlace{CreatedAt: byID[id].CreatedAt, ID: id}
+	}
+	for i, id := range all {
+		s.same("after "+string(id), s.listed(store.SessionFilter{After: after(id), Limit: 2}), all[i+1:min(i+3, len(all))])
+	}
+	for _, f := range []store.SessionFilter{
+		{OneOrg: true, Org: "acme"}, {Labels: perdure.LabelFilter{"env=prod"}}, {Status: perdure.SessionPaused}, {Roots: true}, {Title: "invoices"},
+	} {
+		found := s.listed(f)
+		f.After = after(found[0])
+		s.same("after the first one", s.listed(f), found[1:])
+	}
+	s.write(func(tx store.Tx) error { return tx.Sessions().Remove(all[2]) })
+	s.same("after one that is gone", s.listed(store.SessionFilter{After: after(all[2])}), all[3:])
+	for _, f := range []store.SessionFilter{{Unread: true}, {HasDriver: true}, {Parent: all[0]}, {Waiting: true}} {
+		f.After = after(all[0])
+		s.refused(perdure.Invalid, func(tx store.Tx) error {
+			_, err := tx.Sessions().List(f)
+			return err
+		})
+	}
 }

@@ -200,7 +200,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List approvals, in the order in which they were requested or newest first */
+        /** List approvals, in the order in which they were requested, newest first, or by risk */
         get: operations["list-approvals"];
         put?: never;
         post?: never;
@@ -2549,6 +2549,15 @@ export interface components {
             /** @description The user who connects; default the caller. Another user needs the scope admin. */
             user?: string;
         };
+        Cost: {
+            amounts: {
+                [key: string]: string;
+            };
+            /** Format: int64 */
+            unpriced: number;
+        } & {
+            [key: string]: unknown;
+        };
         CostLine: {
             /** Format: int64 */
             cached_tokens: number;
@@ -3195,6 +3204,13 @@ export interface components {
         };
         ListTaskMessage: {
             items: components["schemas"]["TaskMessage"][];
+            /** @description The cursor of the next page; absent on the last page. */
+            next?: string;
+        } & {
+            [key: string]: unknown;
+        };
+        ListTaskRow: {
+            items: components["schemas"]["TaskRow"][];
             /** @description The cursor of the next page; absent on the last page. */
             next?: string;
         } & {
@@ -3932,6 +3948,7 @@ export interface components {
         };
         Session: {
             agent: components["schemas"]["SessionAgent"];
+            cost?: components["schemas"]["Cost"];
             /** Format: date-time */
             created_at: string;
             forked_from_session_id?: string;
@@ -4323,6 +4340,82 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        TaskRow: {
+            args_hash?: string;
+            artifacts?: components["schemas"]["Artifact"][];
+            /** Format: int64 */
+            attempt: number;
+            call_id?: string;
+            cancel_by?: string;
+            /** Format: date-time */
+            cancel_requested_at?: string;
+            cancel_why?: string;
+            /** @description Of a subagent: what its session has cost. Absent: the task has none of its own, or it has not been added up yet, which a later read does. */
+            cost?: components["schemas"]["Cost"];
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            deadline_at?: string;
+            delivered: string;
+            delivery: string;
+            /** Format: date-time */
+            detached_at?: string;
+            display_name?: string;
+            effect_class: string;
+            error?: components["schemas"]["TaskError"];
+            /** Format: int64 */
+            executions: number;
+            /** Format: date-time */
+            finished_at?: string;
+            /** Format: date-time */
+            force_requested_at?: string;
+            /** Format: date-time */
+            heartbeat_at?: string;
+            home_id?: string;
+            id: string;
+            input_request?: components["schemas"]["InputRequest"];
+            kind: string;
+            lane: string;
+            links?: components["schemas"]["Links"];
+            /** Format: int64 */
+            log_bytes: number;
+            log_path?: string;
+            metadata?: {
+                [key: string]: string;
+            };
+            narration?: string;
+            origin: string;
+            parent_task_id?: string;
+            progress?: components["schemas"]["Progress"];
+            /** Format: date-time */
+            resolved_at?: string;
+            result?: string;
+            result_path?: string;
+            root_session_id: string;
+            run_id?: string;
+            session_id: string;
+            spec: components["schemas"]["TaskSpec"];
+            /** Format: int64 */
+            stall_ms?: number;
+            /** Format: date-time */
+            started_at?: string;
+            state: string;
+            state_detail?: string;
+            summary?: string;
+            tail?: string;
+            /** Format: date-time */
+            told_at?: string;
+            tool: string;
+            traceparent?: string;
+            turn_id?: string;
+            /** Format: date-time */
+            updated_at: string;
+            waits_for_home?: string;
+            wake: string;
+            worker_id?: string;
+        } & {
+            [key: string]: unknown;
+        };
         TaskSpec: {
             arguments: unknown;
             cron_expression?: string;
@@ -4501,6 +4594,11 @@ export interface components {
             url?: string;
         };
         Work: {
+            /**
+             * Format: int64
+             * @description Open approvals, which needs_you contains.
+             */
+            approvals: number;
             /**
              * Format: int64
              * @description Tasks that failed within the last 24 hours.
@@ -5988,10 +6086,10 @@ export interface operations {
             query?: {
                 /** @description Only approvals of this session. */
                 session?: string;
-                /** @description Only approvals in this state; pending is the same as open. */
-                state?: "open" | "pending" | "approved" | "denied" | "expired" | "void";
-                /** @description Begin with the oldest approval, which is the default, or with the newest. A list that begins with the newest does not show approvals requested after its first page. */
-                order?: "oldest" | "newest";
+                /** @description Only approvals in this state; pending is the same as open, and decided is every state but open. */
+                state?: "open" | "pending" | "approved" | "denied" | "expired" | "void" | "decided";
+                /** @description Begin with the oldest approval, which is the default, or with the newest. risk begins with the calls that must not happen twice, then has those that may run again, and at the end those that change nothing; of each, the one that waits longest comes first. A list in the order newest or risk does not show all approvals requested after its first page. */
+                order?: "oldest" | "newest" | "risk";
                 /** @description The maximum number of items; default 50. */
                 limit?: number;
                 /** @description Where to continue: next of the previous page. */
@@ -14070,6 +14168,8 @@ export interface operations {
                 roots?: boolean;
                 /** @description Only sessions whose title contains each word of this text, in upper or lower case: at most 200 bytes. */
                 text?: string;
+                /** @description Only sessions with this id. May be repeated up to 200 times. */
+                id?: string[];
                 /** @description Only sessions with this label: its key, or key=value. May be repeated up to 16 times; a session must match all of them. */
                 label?: string[];
             };
@@ -22730,7 +22830,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ListTask"];
+                    "application/json": components["schemas"]["ListTaskRow"];
                 };
             };
             /** @description Not modified. */

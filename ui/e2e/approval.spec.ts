@@ -1,5 +1,6 @@
 import type { Page } from "@playwright/test";
 import { accessible, connection, enter, expect, fits, picture, test } from "./rig";
+import { bulk, rows as documentRows } from "./scale";
 import type { Server } from "./server";
 
 // asking starts a session in which every call of some tools needs an approval.
@@ -283,3 +284,54 @@ for (const scheme of ["light", "dark"] as const) {
     });
   }
 }
+
+test("each of many open approvals is reached by scrolling and by keys, with at most 300 rows in the document", async ({ page, server }) => {
+  test.setTimeout(300_000);
+  const began = Date.now();
+  const many = 260; // the stream has the newest 200
+  const sessions = await Promise.all(Array.from({ length: 10 }, (_, i) => asking(server, `Session ${i}`)));
+  const call = (n: number, tool: string, args: unknown) => server.api("POST", `/v1/sessions/${sessions[n % sessions.length]}/calls`, { tool, args });
+  await call(0, "bash", { command: "echo the oldest" });
+  await bulk(many - 2, 8, (i) => call(i, "echo", { message: `Question ${i}` }));
+  await call(1, "bash", { command: "echo the newest" });
+  console.log(`asked after ${Date.now() - began} ms`);
+  await enter(page, server, "approvals");
+  await expect(page.getByRole("link", { name: `Open ${many}` })).toBeVisible();
+  await expect(rows(page).first()).toContainText("the oldest"); // it must not happen twice, and waits longest
+  await expect(rows(page).nth(1)).toContainText("the newest");
+
+  const seen = new Set<string>();
+  const list = page.getByRole("region", { name: "List of open approvals" });
+  await expect
+    .poll(
+      async () => {
+        for (const text of await rows(page).allInnerTexts()) seen.add(/Question \d+|the \w+est/.exec(text)?.[0] ?? text);
+        await list.evaluate((el) => (el.scrollTop += el.clientHeight));
+        expect(await documentRows(page)).toBeLessThanOrEqual(300);
+        return seen.size;
+      },
+      { timeout: 120_000, intervals: [60] },
+    )
+    .toBe(many);
+
+  // Keys go on beyond the end of what was read first, and the address has the selection.
+  await page.reload();
+  await expect(rows(page).first()).toContainText("the oldest");
+  await page.getByRole("heading", { name: "Approvals" }).click();
+  for (let i = 0; i < 105; i++) await page.keyboard.press("j");
+  const chosen = page.locator(".question[aria-current=page]");
+  await expect(chosen).toBeInViewport();
+  const text = (await chosen.innerText()).match(/Question \d+/)![0];
+  await expect(card(page)).toContainText(text);
+  await page.reload();
+  await expect(card(page)).toContainText(text);
+
+  // A question that the stream does not have, decided by somebody else, leaves the list.
+  const { items } = await server.api<{ items: { id: string; tool: string }[] }>("GET", "/v1/approvals?state=open&order=risk&limit=5");
+  const gone = items.find((a) => a.tool === "echo")!.id;
+  await page.goto(`${server.url}/ui/approvals`);
+  await expect(page.locator(`a.question[href*="${gone}"]`)).toBeVisible();
+  await server.api("POST", `/v1/approvals/${gone}/deny`, {});
+  await expect(page.locator(`a.question[href*="${gone}"]`)).toHaveCount(0);
+  await expect(page.getByRole("link", { name: `Open ${many - 1}` })).toBeVisible();
+});

@@ -2,6 +2,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Page } from "@playwright/test";
 import { accessible, connection, enter, expect, fits, picture, test } from "./rig";
+import { measureFrames } from "./scale";
 import type { Server } from "./server";
 
 // priced starts the server again with prices for its scripted model.
@@ -43,10 +44,17 @@ test("the figures agree with perdure cost report of the same time", async ({ pag
   await done(server, second);
   await server.say(second, "stumble");
   await done(server, second);
-  await enter(page, server, "costs");
+  await enter(page, server);
+  const { items } = await server.api<{ items: { title: string; cost: { amounts: Record<string, string>; unpriced: number } }[] }>("GET", "/v1/sessions");
+  for (const s of items) {
+    expect(s.cost.unpriced).toBe(0);
+    await expect(page.getByRole("link", { name: new RegExp(s.title) })).toContainText(`${s.cost.amounts.usd} usd`);
+  }
+  await page.goto(`${server.url}/ui/costs`);
 
   const report = await cli(server, "session");
   expect(report.items).toHaveLength(2);
+  expect(report.items.map((l) => l.cost.usd).toSorted()).toEqual(items.map((s) => s.cost.amounts.usd).toSorted());
   expect(report.total.failed_model_calls).toBe(1);
   const total = `${report.total.cost.usd} usd`;
   await expect(page.getByTestId("month-total").locator("dd")).toHaveText(total);
@@ -96,7 +104,9 @@ test("an unknown price is flagged, and never shown as 0", async ({ page, server 
   const session = await server.session("Nobody knows");
   await server.say(session, "spend");
   await done(server, session);
-  await enter(page, server, "costs");
+  await enter(page, server);
+  await expect(page.getByRole("link", { name: /Nobody knows/ })).toContainText("cost unknown");
+  await page.goto(`${server.url}/ui/costs`);
   await expect(page.getByTestId("unknown-price")).toContainText("The cost is unknown");
   await expect(page.getByTestId("unknown-price")).toContainText(/1 model call of .*agent has no known price/);
   await expect(page.getByTestId("month-total").locator("dd")).toHaveText("unknown");
@@ -127,6 +137,10 @@ test("a budget: set, spent, its ledger, and a change that says who will pause", 
   await page.getByRole("button", { name: "Save" }).click();
   const budget = page.getByTestId("budget");
   await expect(budget).toContainText("0 of 1 usd");
+  let reads = 0;
+  page.on("request", (r) => void (/\/v1\/budgets$/.test(r.url()) && reads++));
+  await measureFrames(page, 12_000);
+  expect(reads, "reads of the budgets while no session changes").toBeLessThanOrEqual(1);
   await server.say(session, "spend");
   await done(server, session);
   const standing = (await server.api<{ items: { id: string; spent: string }[] }>("GET", "/v1/budgets")).items[0]!;

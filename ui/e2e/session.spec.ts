@@ -1,5 +1,5 @@
 import { accessible, connection, enter, expect, fits, picture, test } from "./rig";
-import { bulk } from "./scale";
+import { bulk, rows } from "./scale";
 
 test("sessions appear without a reload, and lead to their transcript", async ({ page, server }) => {
   await enter(page, server);
@@ -205,4 +205,30 @@ test("titles are searched on the server, on the page and in the palette; the wor
   await expect(page.getByRole("option", { name: /Invoices of MÄRZ/ })).toBeVisible();
   await page.keyboard.press("Enter");
   await expect(page).toHaveURL(new RegExp(`/ui/sessions/${old}$`));
+});
+
+test("each of many sessions is reached by scrolling, and a row that the stream does not have stays current", async ({ page, server }) => {
+  test.setTimeout(240_000);
+  const many = 330; // the stream has the newest 200
+  const ids: string[] = [];
+  await bulk(many, 8, async (i) => void (ids[i] = await server.session(`Number ${i}`)));
+  await enter(page, server);
+  const list = page.getByRole("region", { name: "List of sessions" });
+  const titles = list.locator(".title");
+  await expect(titles.first()).toBeVisible();
+  const seen = new Set<string>();
+  await expect
+    .poll(
+      async () => {
+        for (const text of await titles.allInnerTexts()) seen.add(/Number \d+/.exec(text)![0]);
+        await list.evaluate((el) => (el.scrollTop += el.clientHeight));
+        expect(await rows(page)).toBeLessThanOrEqual(300);
+        return seen.size;
+      },
+      { timeout: 120_000, intervals: [60] },
+    )
+    .toBe(many);
+  const old = /Number (\d+)/.exec(await titles.last().innerText())![1]!;
+  await server.api("PATCH", `/v1/sessions/${ids[Number(old)]}`, { title: "A new title" });
+  await expect(list.getByText("A new title")).toBeVisible();
 });

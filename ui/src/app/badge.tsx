@@ -1,11 +1,11 @@
 import { Link } from "@tanstack/react-router";
-import { useOpenApprovals } from "../approval/live";
+import { useOpenCount } from "../approval/live";
 import { useLiveList } from "../event/list";
 import { useOpenTasks } from "../task/live";
 import { usePages } from "./pages";
 
 // Work is what the server counts, by what somebody must do about it.
-type Work = { id: string; running: number; needs_you: number; unknown: number; failed: number };
+type Work = { id: string; running: number; needs_you: number; approvals: number; unknown: number; failed: number };
 
 export type Counts = { running: number; needs: number; unknown: number; failed: number; approvals: number };
 
@@ -13,7 +13,7 @@ export type Counts = { running: number; needs: number; unknown: number; failed: 
 export function useCounts(): Counts {
   const work = useLiveList<Work>("work").get("work");
   const tasks = useOpenTasks();
-  const approvals = useOpenApprovals().length;
+  const approvals = useOpenCount();
   const of = (...states: string[]) => tasks.filter((t) => states.includes(t.state)).length;
   if (work) return { running: work.running, needs: work.needs_you, unknown: work.unknown, failed: work.failed, approvals };
   return { running: of("running", "queued"), needs: approvals + of("awaiting_input"), unknown: of("unknown"), failed: 0, approvals };

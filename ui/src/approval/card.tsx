@@ -7,7 +7,7 @@ import { clock, oneLine, plural } from "../text/text";
 import { visible } from "../text/exact";
 import { ExactCall } from "./call";
 import { Decide } from "./decide";
-import { useOpenApprovals } from "./live";
+import { useNewestApprovals } from "./live";
 import { approvalLook, classLook } from "./look";
 import { equals } from "./order";
 import { useExact } from "./read";
@@ -16,10 +16,12 @@ import { asked, Why } from "./why";
 import "./approval.css";
 
 // ApprovalCard asks for a decision about one call. Lists have shortened arguments, so the card reads
-// the exact ones, and sends their digest with the decision. keys: single keys decide. compact: beside a
-// transcript, which says who asks.
-export function ApprovalCard({ approval, keys = false, compact = false }: { approval: Approval; keys?: boolean; compact?: boolean }) {
-  const open = useOpenApprovals();
+// the exact ones, and sends their digest with the decision. known are the open approvals among which it
+// finds equal ones, by default the newest. keys: single keys decide. compact: beside a transcript, which
+// says who asks.
+export function ApprovalCard({ approval, known, keys = false, compact = false }: { approval: Approval; known?: readonly Approval[] | undefined; keys?: boolean; compact?: boolean }) {
+  const newest = useNewestApprovals();
+  const open = known ?? newest;
   const exact = useExact(approval.id);
   const act = useMutation({ mutationFn: decide });
   const { refetch } = exact;

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Approval } from "../event/types";
-import { equals, hasty, hosts, inOrder } from "./order";
+import { equals, hasty, hosts, byRisk } from "./order";
 
 const at = (s: number) => new Date(Date.UTC(2026, 0, 1, 0, 0, s)).toISOString();
 const ask = (id: string, change: Partial<Approval> = {}): Approval =>
@@ -8,8 +8,8 @@ const ask = (id: string, change: Partial<Approval> = {}): Approval =>
 
 test("what must not happen twice comes first, then what waits longest", () => {
   const rows = [ask("a", { requested_at: at(5) }), ask("b", { class: "at_most_once", requested_at: at(9) }), ask("c", { class: "idempotent" }), ask("d", { requested_at: at(1) })];
-  expect(inOrder(rows).map((r) => r.id)).toEqual(["b", "c", "d", "a"]);
-  expect(inOrder([ask("a"), ask("b", { class: "of a later version" })])[0]!.id).toBe("b");
+  expect(rows.toSorted(byRisk).map((r) => r.id)).toEqual(["b", "c", "d", "a"]);
+  expect([ask("a"), ask("b", { class: "of a later version" })].toSorted(byRisk)[0]!.id).toBe("b");
 });
 
 test("only byte-equal questions for the same permissions are equal", () => {

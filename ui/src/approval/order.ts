@@ -1,4 +1,5 @@
 import type { Approval } from "../event/types";
+import { instant, type Order } from "../list/pages";
 
 // irreversible reports whether a call must not happen twice: nobody can take it back by running it
 // again.
@@ -8,10 +9,17 @@ export function irreversible(a: Approval): boolean {
 
 const risk = (a: Approval) => (irreversible(a) ? 0 : a.class === "idempotent" ? 1 : 2);
 
-// inOrder returns approvals by risk, and the ones that wait longest first.
-export function inOrder(all: readonly Approval[]): Approval[] {
-  return all.toSorted((a, b) => risk(a) - risk(b) || Date.parse(a.requested_at) - Date.parse(b.requested_at) || (a.id < b.id ? -1 : 1));
+const requested = new WeakMap<Approval, number>();
+
+// requestedAt returns when an approval was requested, in microseconds.
+export function requestedAt(a: Approval): number {
+  let at = requested.get(a);
+  if (at === undefined) requested.set(a, (at = instant(a.requested_at)));
+  return at;
 }
+
+// byRisk is the order of the server with order=risk: by risk, and the ones that wait longest first.
+export const byRisk: Order<Approval> = (a, b) => risk(a) - risk(b) || requestedAt(a) - requestedAt(b) || (a.id < b.id ? -1 : 1);
 
 // equals returns the other open approvals that ask for the same: the same tool, byte-equal arguments and
 // the same permissions. One decision may be given to all of them.

@@ -1,5 +1,5 @@
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
-import { useEffect, useMemo, useRef } from "react";
+import { useEffect, useMemo } from "react";
 import { RequestFailed } from "../../client";
 import { useNow, useTitle } from "../app/hooks";
 import { keysOn, useKeys } from "../app/keys";
@@ -8,15 +8,17 @@ import { NotFound } from "../app/notfound";
 import { Failure } from "../app/pieces";
 import { useLiveList } from "../event/list";
 import type { Approval, Session } from "../event/types";
+import { useReadOn } from "../list/paged";
 import { useMay } from "../principal/principal";
 import { age, duration, oneLine, pretty } from "../text/text";
 import { visible } from "../text/exact";
 import { ApprovalCard } from "./card";
 import { History } from "./history";
-import { useOpenApprovals } from "./live";
+import { ApprovalRows } from "./list";
+import { useOpenCount } from "./live";
 import { approvalLook, classLook } from "./look";
-import { hasty, inOrder } from "./order";
-import { useExact, useHistory } from "./read";
+import { hasty } from "./order";
+import { useExact, useHistory, useInbox } from "./read";
 import "../session/list.css";
 import "../session/session.css";
 import "./approval.css";
@@ -27,19 +29,18 @@ const route = getRouteApi("/approvals");
 // others arrive, and when somebody decides it.
 export function ApprovalsPage() {
   const { tab, id } = route.useSearch();
-  const open = useOpenApprovals();
-  const rows = useMemo(() => inOrder(open), [open]);
+  const count = useOpenCount();
   const decided = tab === "decided";
   const history = useHistory();
   const warning = useMemo(() => hasty(history.rows.slice(0, 50)), [history.rows]);
-  useTitle(decided ? "Decided approvals" : rows.length > 0 ? `Approvals (${rows.length})` : "Approvals");
+  useTitle(decided ? "Decided approvals" : count > 0 ? `Approvals (${count})` : "Approvals");
   return (
     <>
       <div className="head">
         <h1>Approvals</h1>
         <nav className="chips grow" aria-label="Groups of approvals">
           <Link to="/approvals" search={{}} activeOptions={{ exact: true, includeSearch: true }} aria-current={decided ? undefined : "page"}>
-            Open {rows.length}
+            Open {count}
           </Link>
           <Link to="/approvals" search={{ tab: "decided" }} activeOptions={{ exact: true, includeSearch: true }} aria-current={decided ? "page" : undefined}>
             Decided
@@ -52,7 +53,7 @@ export function ApprovalsPage() {
           {warning.quick} of the last {warning.of} decisions were approvals within two seconds of the question. Questions that nobody reads protect nothing: ask about fewer tools, or take the time.
         </p>
       )}
-      {decided ? <History history={history} id={id} /> : <Inbox rows={rows} id={id} />}
+      {decided ? <History history={history} id={id} /> : <Inbox count={count} id={id} />}
     </>
   );
 }
@@ -63,9 +64,10 @@ function Keys() {
   return keysOn() ? <span className="small soft keys">Keys: {may && "a approve, d deny, r all equal ones, "}j next, k previous, ? all</span> : null;
 }
 
-function Inbox({ rows, id }: { rows: Approval[]; id?: string }) {
+function Inbox({ count, id }: { count: number; id?: string }) {
+  const { pages, rows, setView } = useInbox(count);
+  const readOn = useReadOn(pages);
   const navigate = useNavigate();
-  const box = useRef<HTMLUListElement>(null);
   const wide = matchMedia("(min-width: 1000px)").matches;
   const first = rows[0]?.id;
   useEffect(() => {
@@ -77,19 +79,13 @@ function Inbox({ rows, id }: { rows: Approval[]; id?: string }) {
     if (row) void navigate({ to: "/approvals", search: { id: row.id }, replace: true });
   };
   useKeys("Approvals", { j: { about: "Next question", run: () => go(at + 1) }, k: { about: "Previous question", run: () => go(at < 0 ? 0 : at - 1) } });
-  useEffect(() => {
-    box.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
-  }, [id]);
-  if (rows.length === 0 && !id) return <Nothing />;
+  if (rows.length === 0 && !id) {
+    if (pages.error) return <div className="center"><Failure error={pages.error} onRetry={() => void pages.refetch()} /></div>;
+    return pages.isPending ? <p className="center" role="status">Loading…</p> : <Nothing />;
+  }
   return (
     <div className={`inbox ${id ? "chosen" : ""}`}>
-      <ul className="scroll list" ref={box} tabIndex={0} aria-label="Open approvals">
-        {rows.map((a) => (
-          <li key={a.id}>
-            <Row approval={a} />
-          </li>
-        ))}
-      </ul>
+      <ApprovalRows name="Open approvals" rows={rows} chosen={id} more={pages.hasNextPage} onEnd={readOn} onView={setView} row={(a) => <Row approval={a} />} />
       <div className="scroll one" tabIndex={0} role="region" aria-label="Selected approval">
         {id ? (
           <>
@@ -103,7 +99,7 @@ function Inbox({ rows, id }: { rows: Approval[]; id?: string }) {
                 </Link>
               )}
             </p>
-            <One key={id} id={id} listed={rows[at]} />
+            <One key={id} id={id} listed={rows[at]} known={rows} />
             {at < 0 && rows.length > 0 && (
               <p className="after">
                 <Link to="/approvals" search={{ id: rows[0]!.id }} replace className="button-link">
@@ -119,12 +115,12 @@ function Inbox({ rows, id }: { rows: Approval[]; id?: string }) {
 }
 
 // One shows the selected approval, also one that is decided or that the list does not have.
-export function One({ id, listed }: { id: string; listed?: Approval }) {
+export function One({ id, listed, known }: { id: string; listed?: Approval | undefined; known?: readonly Approval[] }) {
   const exact = useExact(id);
   const error = exact.error;
   if (error instanceof RequestFailed && (error.status === 404 || error.status === 400 || error.status === 422)) return <NotFound what="approval" id={id} />;
   const approval = exact.data?.approval ?? listed;
-  if (approval) return <ApprovalCard approval={approval} keys />;
+  if (approval) return <ApprovalCard approval={approval} known={known} keys />;
   return error ? <Failure error={error} onRetry={() => void exact.refetch()} /> : <p role="status">Loading…</p>;
 }
 

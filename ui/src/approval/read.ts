@@ -1,9 +1,13 @@
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { need } from "../../client";
-import { api } from "../app/api";
+import { api, queries } from "../app/api";
+import { liveOf, useLiveList } from "../event/list";
 import type { Approval, Session } from "../event/types";
+import { usePagedList, type List } from "../list/paged";
+import { withLive, type Pages } from "../list/pages";
 import { memberText } from "../text/exact";
+import { byRisk, requestedAt } from "./order";
 
 // Exact is an approval with the text of its arguments as the server sent it.
 export type Exact = { approval: Approval; args: string };
@@ -38,15 +42,38 @@ export function useAgentPath(session: string) {
   });
 }
 
+// useInbox joins the pages of open approvals that were read with what the stream said since, by risk, and
+// of each risk the ones that wait longest first.
+export function useInbox(total: number) {
+  const live = useLiveList<Approval>("approvals");
+  const { pages, setView } = usePagedList(inbox, { everyMs: readMs, total, isLive: (id) => live.has(id) });
+  const { data, isPending } = pages;
+  const rows = useMemo(() => (isPending ? [] : [...withLive(data, liveOf(live), requestedAt).values()].sort(byRisk)), [data, isPending, live]);
+  return { pages, rows, setView };
+}
+
+const readMs = 10_000; // how often the rows in view are read, if the stream does not have them
+
+const inbox: List<Approval> = {
+  key: ["inbox"],
+  read: (cursor, signal) => need(api.GET("/v1/approvals", { signal, params: { query: { state: "open", order: "risk", limit: 100, ...(cursor ? { cursor } : {}) } } })) as Promise<{ items: Approval[]; next?: string }>,
+  order: byRisk,
+};
+
+// forget removes approvals from the pages that were read, because they were decided.
+export function forget(decided: readonly Approval[]) {
+  const ids = new Set(decided.map((a) => a.id));
+  queries.setQueryData<Pages<Approval>>(inbox.key, (all) => all && { ...all, pages: all.pages.map((p) => ({ ...p, items: p.items.filter((a) => !ids.has(a.id)) })) });
+}
+
 // useHistory reads the approvals that were decided, the last requested first.
-export function useHistory(enabled = true) {
+export function useHistory() {
   const pages = useInfiniteQuery({
-    queryKey: ["approvals", "newest"],
-    enabled,
-    queryFn: ({ pageParam, signal }) => need(api.GET("/v1/approvals", { signal, params: { query: { order: "newest", limit: 100, ...(pageParam ? { cursor: pageParam } : {}) } } as never })) as Promise<{ items: Approval[]; next?: string }>,
+    queryKey: ["approvals", "decided"],
+    queryFn: ({ pageParam, signal }) => need(api.GET("/v1/approvals", { signal, params: { query: { state: "decided", order: "newest", limit: 100, ...(pageParam ? { cursor: pageParam } : {}) } } })) as Promise<{ items: Approval[]; next?: string }>,
     initialPageParam: "",
     getNextPageParam: (last) => last.next || undefined,
   });
-  const rows = useMemo(() => pages.data?.pages.flatMap((p) => p.items).filter((a) => a.state !== "open") ?? [], [pages.data]);
+  const rows = useMemo(() => pages.data?.pages.flatMap((p) => p.items) ?? [], [pages.data]);
   return { pages, rows };
 }

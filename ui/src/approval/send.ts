@@ -1,6 +1,7 @@
 import { need, RequestFailed } from "../../client";
 import { api, queries } from "../app/api";
 import type { Approval } from "../event/types";
+import { forget } from "./read";
 
 // Verdict is a decision about questions that are byte-equal.
 export type Verdict = { verdict: "approve" | "deny"; note: string; all: readonly Approval[] };
@@ -19,6 +20,7 @@ export async function decide({ verdict, note, all }: Verdict): Promise<Outcome> 
       else outcome.counts++;
     }
   } finally {
+    forget(all);
     void queries.invalidateQueries({ queryKey: ["approval"] });
     void queries.invalidateQueries({ queryKey: ["approvals"] });
   }

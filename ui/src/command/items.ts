@@ -4,7 +4,7 @@ import { need } from "../../client";
 import { api } from "../app/api";
 import { useSettled } from "../app/hooks";
 import { usePages } from "../app/pages";
-import { useOpenApprovals } from "../approval/live";
+import { useNewestApprovals } from "../approval/live";
 import { useLiveList } from "../event/list";
 import type { Session } from "../event/types";
 import { sessionLook } from "../session/look";
@@ -25,7 +25,7 @@ const mostWords = 60; // characters that the server is asked for
 export function useTargets(query: string): Target[] {
   const pages = usePages();
   const tasks = useOpenTasks();
-  const approvals = useOpenApprovals();
+  const approvals = useNewestApprovals();
   const live = useLiveList<Session>("sessions");
   const text = useSettled(query.trim().slice(0, mostWords), pauseMs);
   const read = useQuery({
@@ -55,7 +55,7 @@ export function useTargets(query: string): Target[] {
 // useKnown returns the ids that an argument of a verb may have, as far as the page knows them.
 export function useKnown(): (arg: string) => { id: string; title: string }[] {
   const tasks = useOpenTasks();
-  const approvals = useOpenApprovals();
+  const approvals = useNewestApprovals();
   const live = useLiveList<Session>("sessions");
   return (arg) => {
     if (arg === "session") return [...live.values()].map((s) => ({ id: s.id, title: oneLine(s.title || "Untitled", 60) }));

@@ -1,11 +1,11 @@
-import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { need } from "../../client";
 import { api } from "../app/api";
-import { useNow, useTitle } from "../app/hooks";
+import { useNow, useSettled, useTitle } from "../app/hooks";
 import { State } from "../app/icon";
-import { Failure } from "../app/pieces";
+import { Button, Failure } from "../app/pieces";
+import { usePages } from "../list/read";
 import { sessionLook } from "../session/look";
 import { age, oneLine, plural } from "../text/text";
 import type { Session } from "./types";
@@ -13,15 +13,16 @@ import "../session/list.css";
 import "../session/session.css";
 import "./event.css";
 
-// ChooseJournal lists the newest sessions. Each session has a journal of its own.
+// ChooseJournal lists the sessions, the newest first. Each session has a journal of its own.
 export function ChooseJournal() {
   useTitle("Events");
   const now = useNow(5000);
   const navigate = useNavigate();
   const [text, setText] = useState("");
-  const recent = useQuery({ queryKey: ["sessions", "recent"], queryFn: ({ signal }) => need(api.GET("/v1/sessions", { signal, params: { query: { limit: 100 } } })), refetchInterval: 10_000 });
   const typed = text.trim();
-  const found = ((recent.data?.items ?? []) as Session[]).filter((s) => `${s.title} ${s.id}`.toLowerCase().includes(typed.toLowerCase()));
+  const words = useSettled(/^session_\w*$/.test(typed) ? "" : typed.slice(0, 60), 200);
+  const recent = usePages<Session>(["journals", words], (at, signal) => need(api.GET("/v1/sessions", { signal, params: { query: { ...at, ...(words ? { text: words } : {}) } } })), { every: 10_000 });
+  const found = (recent.rows ?? []).filter((s) => !typed.startsWith("session_") || s.id.startsWith(typed));
   const open = () => {
     const id = /^session_\w+$/.test(typed) ? typed : found[0]?.id;
     if (id) void navigate({ to: "/sessions/$id/events", params: { id }, search: {} });
@@ -43,7 +44,7 @@ export function ChooseJournal() {
       </header>
       <div className="scroll">
         <p className="center small soft">Each session has a journal of its own: every fact, in order. Choose a session.</p>
-        {recent.error && !recent.data ? <Failure error={recent.error} onRetry={() => void recent.refetch()} /> : null}
+        {recent.error && !recent.rows ? <Failure error={recent.error} onRetry={() => void recent.refetch()} /> : null}
         <ul className="journals">
           {found.map((s) => (
             <li key={s.id}>
@@ -59,7 +60,14 @@ export function ChooseJournal() {
             </li>
           ))}
         </ul>
-        {recent.data && found.length === 0 && <p className="center soft">{typed ? "None of the newest sessions matches. Enter opens a session by its whole id." : "There are no sessions yet."}</p>}
+        {recent.hasNextPage && (
+          <p className="center">
+            <Button isDisabled={recent.isFetchingNextPage} onPress={() => void recent.fetchNextPage()}>
+              Read older ones
+            </Button>
+          </p>
+        )}
+        {recent.rows && found.length === 0 && <p className="center soft">{typed ? "No session has all of these words in its title. Enter opens a session by its whole id." : "There are no sessions yet."}</p>}
       </div>
     </>
   );

@@ -3,7 +3,7 @@ import type { Schemas } from "../../client";
 
 export type Event = Schemas["Event"];
 export type Session = Schemas["Session"];
-export type Task = Schemas["Task"];
+export type Task = Schemas["Task"] & Pick<Schemas["TaskRow"], "cost">; // lists have costs
 export type Approval = Schemas["Approval"];
 
 // Part is a piece of a message.

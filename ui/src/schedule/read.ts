@@ -105,7 +105,23 @@ export function changed(id?: string) {
   return Promise.all([queries.invalidateQueries({ queryKey: ["schedules"] }), id ? queries.invalidateQueries({ queryKey: ["schedule", id] }) : undefined]);
 }
 
-// useBudgets reads all budgets with their standing, which are not in the stream.
-export function useBudgets(every = 5000) {
-  return useQuery({ queryKey: ["budgets"], queryFn: ({ signal }) => need(api.GET("/v1/budgets", { signal })), refetchInterval: every });
+const mostOften = 2000; // between two reads of the budgets because sessions changed
+const rarely = 15_000; // between two reads without a change: of other persons, and at the end of a period
+
+// useBudgets reads all budgets with their standing. The stream does not have them, but it says when a
+// session changes, and what a session spends comes with an event of it.
+export function useBudgets(every = rarely) {
+  const sessions = useLiveList<{ id: string }>("sessions");
+  const read = useQuery({ queryKey: ["budgets"], queryFn: ({ signal }) => need(api.GET("/v1/budgets", { signal })), refetchInterval: every });
+  const { refetch, dataUpdatedAt } = read;
+  const known = useRef(sessions);
+  useEffect(() => {
+    if (known.current === sessions) return;
+    const timer = setTimeout(() => {
+      known.current = sessions;
+      void refetch();
+    }, Math.max(0, dataUpdatedAt + mostOften - Date.now()));
+    return () => clearTimeout(timer);
+  }, [sessions, dataUpdatedAt, refetch]);
+  return read;
 }

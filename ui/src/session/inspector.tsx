@@ -5,6 +5,7 @@ import { need, type Schemas } from "../../client";
 import { api, server } from "../app/api";
 import { useNow } from "../app/hooks";
 import { Button, Failure } from "../app/pieces";
+import { usePages } from "../list/read";
 import { age, bytes, clock, pretty } from "../text/text";
 import { visible } from "../text/exact";
 import { oneLine } from "../text/text";
@@ -63,15 +64,21 @@ export function Inspector({ id, reading, pane, onPane, onClose }: Props) {
   );
 }
 
-type Read<T> = { data?: { items: T[]; next?: string }; error: unknown; refetch: () => unknown };
+type Read<T> = { rows: T[] | undefined; error: unknown; refetch: () => unknown; hasNextPage: boolean; isFetchingNextPage: boolean; fetchNextPage: () => unknown };
 
 function Listed<T>({ read, none, row }: { read: Read<T>; none: string; row: (item: T) => ReactNode }) {
-  if (!read.data) return read.error ? <Failure error={read.error} onRetry={() => void read.refetch()} /> : <p role="status">Loading…</p>;
-  if (read.data.items.length === 0) return <p className="soft">{none}</p>;
+  if (!read.rows) return read.error ? <Failure error={read.error} onRetry={() => void read.refetch()} /> : <p role="status">Loading…</p>;
+  if (read.rows.length === 0) return <p className="soft">{none}</p>;
   return (
     <>
-      <ul className="things">{read.data.items.map(row)}</ul>
-      {read.data.next && <p className="soft small">There are more: the API and the CLI list all of them.</p>}
+      <ul className="things">{read.rows.map(row)}</ul>
+      {read.hasNextPage && (
+        <p>
+          <Button isDisabled={read.isFetchingNextPage} onPress={() => void read.fetchNextPage()}>
+            Read more
+          </Button>
+        </p>
+      )}
     </>
   );
 }
@@ -79,7 +86,7 @@ function Listed<T>({ read, none, row }: { read: Read<T>; none: string; row: (ite
 function Files({ id }: { id: string }) {
   const [path, setPath] = useState("/");
   const now = useNow(10_000);
-  const read = useQuery({ queryKey: ["files", id, path], staleTime: 0, queryFn: ({ signal }) => need(api.GET("/v1/sessions/{id}/files", { signal, params: { path: { id }, query: { path, limit: 200 } } })) as Promise<{ items: Schemas["File"][]; next?: string }> });
+  const read = usePages<Schemas["File"]>(["files", id, path], (at, signal) => need(api.GET("/v1/sessions/{id}/files", { signal, params: { path: { id }, query: { path, ...at } } })), { staleTime: 0 });
   const up = path.replace(/\/[^/]+\/?$/, "") || "/";
   return (
     <>
@@ -119,7 +126,7 @@ function Files({ id }: { id: string }) {
 
 function Values({ id }: { id: string }) {
   const now = useNow(10_000);
-  const read = useQuery({ queryKey: ["values", id], staleTime: 0, queryFn: ({ signal }) => need(api.GET("/v1/sessions/{id}/values", { signal, params: { path: { id }, query: { limit: 200 } } })) as Promise<{ items: Schemas["ValueStat"][]; next?: string }> });
+  const read = usePages<Schemas["ValueStat"]>(["values", id], (at, signal) => need(api.GET("/v1/sessions/{id}/values", { signal, params: { path: { id }, query: { ...at } } })), { staleTime: 0 });
   return (
     <Listed
       read={read}
@@ -147,7 +154,7 @@ function OneValue({ id, name }: { id: string; name: string }) {
 
 function Secrets({ id }: { id: string }) {
   const now = useNow(10_000);
-  const read = useQuery({ queryKey: ["secrets", id], staleTime: 0, queryFn: ({ signal }) => need(api.GET("/v1/sessions/{id}/secrets", { signal, params: { path: { id }, query: { limit: 200 } } })) as Promise<{ items: Schemas["Secret"][]; next?: string }> });
+  const read = usePages<Schemas["Secret"]>(["secrets", id], (at, signal) => need(api.GET("/v1/sessions/{id}/secrets", { signal, params: { path: { id }, query: { ...at } } })), { staleTime: 0 });
   return (
     <>
       <p className="soft small">Only names: no page and no request returns the value of a secret.</p>

@@ -4,7 +4,8 @@ import { need } from "../../client";
 import { api, queries } from "../app/api";
 import { Button } from "../app/pieces";
 import { byInterrupt } from "../task/life";
-import { liveRows, useOpenTasks } from "../task/live";
+import { liveRows } from "../event/list";
+import { useOpenTasks } from "../task/live";
 import { line } from "../text/shell";
 import { oneLine } from "../text/text";
 

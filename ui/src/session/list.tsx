@@ -5,7 +5,9 @@ import { useNow, useTitle } from "../app/hooks";
 import { State } from "../app/icon";
 import { Button, CopyLine, Failure } from "../app/pieces";
 import { useKeepScroll } from "../app/scroll";
+import { RowCost } from "../cost/row";
 import type { Session } from "../event/types";
+import { useView } from "../list/paged";
 import { useMay } from "../principal/principal";
 import { Ribbon } from "../recovery/ribbon";
 import { age, modelName, oneLine, plural } from "../text/text";
@@ -25,7 +27,7 @@ const filters = [
 
 export function SessionList() {
   const { state, q = "" } = route.useSearch();
-  const { pages, rows } = useSessions(state, q);
+  const { pages, rows, setView } = useSessions(state, q);
   const now = useNow(5000);
   const box = useRef<HTMLDivElement>(null);
   useTitle("Sessions");
@@ -34,6 +36,7 @@ export function SessionList() {
   useKeepScroll(`sessions ${state ?? ""} ${q}`, box, rows.length);
   const shown = virtual.getVirtualItems();
   const last = shown.at(-1)?.index ?? 0;
+  useView(rows, shown, setView);
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = pages;
   useEffect(() => {
     if (hasNextPage && !isFetchingNextPage && last >= rows.length - 20) void fetchNextPage();
@@ -114,6 +117,7 @@ function Row({ session, now, top }: { session: Session; now: number; top: number
         </small>
       </span>
       <span className="tasks">{session.open_tasks > 0 && <span className="pill">{plural(session.open_tasks, "task")} running</span>}</span>
+      <RowCost cost={session.cost} />
       <span className="soft small age">{age(session.updated_at, now)}</span>
     </Link>
   );

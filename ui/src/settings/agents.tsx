@@ -5,11 +5,12 @@ import { api, queries } from "../app/api";
 import { useNow } from "../app/hooks";
 import type { Look } from "../app/icon";
 import { Button } from "../app/pieces";
+import { usePages } from "../list/read";
 import { LongText } from "../session/details";
 import { age, oneLine, plural, pretty, safe } from "../text/text";
 import { command } from "./command";
 import { Ask, Cli } from "./dialog";
-import { useItem, usePages } from "./pages";
+import { useItem } from "./pages";
 import { Facts, Head, Lines, Loaded, Missing, More, Scoped, Split } from "./pieces";
 
 type Agent = Schemas["AgentEntry"];

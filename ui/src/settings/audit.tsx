@@ -1,10 +1,11 @@
 import { Link } from "@tanstack/react-router";
 import { need, type Schemas } from "../../client";
 import { api } from "../app/api";
+import { usePages } from "../list/read";
 import { oneLine, plural, safe } from "../text/text";
 import { command } from "./command";
 import { Cli } from "./dialog";
-import { useItem, usePages } from "./pages";
+import { useItem } from "./pages";
 import { Facts, Head, Lines, Loaded, Missing, More, Split } from "./pieces";
 
 type Entry = Schemas["AuditEntry"];

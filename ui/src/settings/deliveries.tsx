@@ -4,11 +4,11 @@ import { api, queries } from "../app/api";
 import { useNow } from "../app/hooks";
 import type { Look } from "../app/icon";
 import { Button, Failure } from "../app/pieces";
+import { usePages } from "../list/read";
 import { age, duration, oneLine, plural } from "../text/text";
 import { useAct } from "./act";
 import { command } from "./command";
 import { Ask, Cli } from "./dialog";
-import { usePages } from "./pages";
 import { Lines, Loaded, More } from "./pieces";
 import type { Webhook } from "./webhooks";
 

@@ -4,8 +4,8 @@ import { need, type Schemas } from "../../client";
 import { api } from "../app/api";
 import { useNow } from "../app/hooks";
 import { CopyLine } from "../app/pieces";
+import { usePages } from "../list/read";
 import { age, oneLine, plural, safe } from "../text/text";
-import { usePages } from "./pages";
 import { Head, Lines, Loaded, More } from "./pieces";
 
 type Rules = Schemas["EgressRules"];

@@ -6,6 +6,7 @@ import { api, queries, server } from "../app/api";
 import { useNow } from "../app/hooks";
 import type { Look } from "../app/icon";
 import { Button, CopyLine, Failure } from "../app/pieces";
+import { usePages } from "../list/read";
 import { useMay } from "../principal/principal";
 import { LongText } from "../session/details";
 import { age, oneLine, plural, safe } from "../text/text";
@@ -13,7 +14,7 @@ import { ServerAccounts } from "./accounts";
 import { useAct } from "./act";
 import { command } from "./command";
 import { Cli } from "./dialog";
-import { useItem, usePages } from "./pages";
+import { useItem } from "./pages";
 import { Facts, Head, Lines, Loaded, Missing, Scoped, Split } from "./pieces";
 import { ToolCall, useTools } from "./tools";
 

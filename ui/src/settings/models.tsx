@@ -3,12 +3,12 @@ import { useState } from "react";
 import { need, type Schemas } from "../../client";
 import { api } from "../app/api";
 import { Button, Failure } from "../app/pieces";
+import { usePages } from "../list/read";
 import { useMay } from "../principal/principal";
 import { oneLine, safe } from "../text/text";
 import { useAct } from "./act";
 import { command } from "./command";
 import { Cli } from "./dialog";
-import { usePages } from "./pages";
 import { reread, type Provider } from "./providers";
 
 const sources: Record<string, string> = { configuration: "from the configuration of the server, which goes before a stored one", org: "of this org", runtime: "of the whole server" };

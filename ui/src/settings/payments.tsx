@@ -5,11 +5,12 @@ import { api, queries } from "../app/api";
 import { useNow } from "../app/hooks";
 import type { Look } from "../app/icon";
 import { Button, Failure } from "../app/pieces";
+import { usePages } from "../list/read";
 import { age, oneLine, plural, safe } from "../text/text";
 import { useAct } from "./act";
 import { command } from "./command";
 import { Cli, Window } from "./dialog";
-import { useItem, usePages } from "./pages";
+import { useItem } from "./pages";
 import { Facts, Head, Lines, Loaded, Missing, More, Scoped, Split } from "./pieces";
 
 type Payment = Schemas["Payment"];

@@ -3,13 +3,14 @@ import { need, type Schemas } from "../../client";
 import { api, queries } from "../app/api";
 import type { Look } from "../app/icon";
 import { Button, Failure } from "../app/pieces";
+import { usePages } from "../list/read";
 import { useMay } from "../principal/principal";
 import { oneLine, plural, safe } from "../text/text";
 import { useAct } from "./act";
 import { command } from "./command";
 import { Ask, Cli } from "./dialog";
 import { DefaultModel } from "./models";
-import { useItem, usePages } from "./pages";
+import { useItem } from "./pages";
 import { Facts, Head, Lines, Loaded, Missing, Scoped, Split } from "./pieces";
 import { ProviderForm } from "./provider-form";
 

@@ -3,12 +3,13 @@ import { need, type Schemas } from "../../client";
 import { api, queries } from "../app/api";
 import { useNow } from "../app/hooks";
 import { Button, Failure } from "../app/pieces";
+import { usePages } from "../list/read";
 import { useMay } from "../principal/principal";
 import { age, oneLine, plural, safe } from "../text/text";
 import { useAct } from "./act";
 import { command } from "./command";
 import { Ask, Cli, Window } from "./dialog";
-import { useItem, usePages } from "./pages";
+import { useItem } from "./pages";
 import { Head, isMissing, Lines, Loaded, More } from "./pieces";
 
 type Secret = Schemas["Secret"];

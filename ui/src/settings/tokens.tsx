@@ -5,12 +5,12 @@ import { api, queries } from "../app/api";
 import { useNow } from "../app/hooks";
 import type { Look } from "../app/icon";
 import { Button, Failure } from "../app/pieces";
+import { usePages } from "../list/read";
 import { type Scope, usePrincipal } from "../principal/principal";
 import { age, oneLine, plural } from "../text/text";
 import { useAct } from "./act";
 import { command } from "./command";
 import { Ask, Cli, Once, Window } from "./dialog";
-import { usePages } from "./pages";
 import { Head, Lines, Loaded, More } from "./pieces";
 
 type Token = Schemas["Token"];

@@ -3,11 +3,12 @@ import { need, type Schemas } from "../../client";
 import { api, queries } from "../app/api";
 import type { Look } from "../app/icon";
 import { Button } from "../app/pieces";
+import { usePages } from "../list/read";
 import { oneLine, plural, safe } from "../text/text";
 import { command } from "./command";
 import { Ask, Once } from "./dialog";
 import { Deliveries } from "./deliveries";
-import { useItem, usePages } from "./pages";
+import { useItem } from "./pages";
 import { Facts, Head, Lines, Loaded, Missing, Split } from "./pieces";
 import { WebhookForm } from "./webhook-form";
 

@@ -1,10 +1,11 @@
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
-import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { useEffect, useMemo, useRef, useState } from "react";
 import { State } from "../app/icon";
 import { Button, CopyLine, Failure } from "../app/pieces";
 import { useTitle } from "../app/hooks";
-import { useOpenApprovals } from "../approval/live";
+import { useNewestApprovals, useOpenCount } from "../approval/live";
 import type { Task } from "../event/types";
+import { useReadOn } from "../list/paged";
 import { Ribbon } from "../recovery/ribbon";
 import { oneLine } from "../text/text";
 import { BulkBar } from "./bulk";
@@ -22,10 +23,11 @@ const route = getRouteApi("/tasks");
 // TaskList shows the tasks of all sessions, by what a person has to do about them.
 export function TaskList() {
   const search = route.useSearch();
-  const approvals = useOpenApprovals();
+  const approvals = useNewestApprovals();
+  const questions = useOpenCount();
   const overview = useOverview();
-  const counts = tabCounts(overview, approvals.length);
-  const tab: Tab = tabs.find((t) => t === search.tab) ?? ((counts["needs-you"] ?? approvals.length) > 0 ? "needs-you" : "working");
+  const counts = tabCounts(overview, questions);
+  const tab: Tab = tabs.find((t) => t === search.tab) ?? ((counts["needs-you"] ?? questions) > 0 ? "needs-you" : "working");
   const text = search.q ?? "";
   const filter = useMemo(() => parseFilter(text), [text]);
   const { pages, rows, setView } = useTaskRows(tab, filter, counts[tab]);
@@ -38,9 +40,7 @@ export function TaskList() {
     rows.forEach((t) => known.current.set(t.id, t));
     return [...picked].map((id) => known.current.get(id)).filter((t) => t !== undefined);
   }, [rows, picked]);
-  const loadMore = useCallback(() => {
-    if (pages.hasNextPage && !pages.isFetchingNextPage) void pages.fetchNextPage();
-  }, [pages]);
+  const loadMore = useReadOn(pages);
 
   return (
     <>
@@ -66,13 +66,20 @@ export function TaskList() {
       ))}
       {asks.length > 0 && (
         <ul className="asks" aria-label="Calls that need approval">
-          {asks.map((a) => (
+          {asks.slice(0, mostAsks).map((a) => (
             <li key={a.id}>
               <Link to="/sessions/$id" params={{ id: a.session_id }} className="ask">
                 <State look={{ icon: "hand", word: "Needs approval", tone: "warn" }} /> <span>{oneLine(a.tool, 60)}</span>
               </Link>
             </li>
           ))}
+          {asks.length > mostAsks && (
+            <li>
+              <Link to="/approvals" search={{}} className="ask">
+                All {questions.toLocaleString("en")} open approvals
+              </Link>
+            </li>
+          )}
         </ul>
       )}
       {pages.error && rows.length === 0 ? (
@@ -87,6 +94,8 @@ export function TaskList() {
     </>
   );
 }
+
+const mostAsks = 20; // that are listed above the tasks; the inbox has all
 
 const none: ReadonlySet<string> = new Set();
 

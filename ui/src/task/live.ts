@@ -7,6 +7,3 @@ export function useOpenTasks(): Task[] {
   const rows = useLiveList<Task>("tasks");
   return useMemo(() => [...rows.values()], [rows]);
 }
-
-// liveRows is how many tasks the stream sends at most, the newest ones.
-export const liveRows = 200;

@@ -1,6 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import { memo } from "react";
 import { State } from "../app/icon";
+import { RowCost } from "../cost/row";
 import type { Task } from "../event/types";
 import { classWords } from "../session/look";
 import { age, oneLine } from "../text/text";
@@ -45,6 +46,7 @@ export const TaskRow = memo(function TaskRow({ session, task: t, now, readAt, be
           <span className="pill" title={classWords[t.effect_class]}>
             {t.effect_class.replaceAll("_", " ")}
           </span>
+          {t.cost && <RowCost cost={t.cost} />}
         </span>
         <span className="col beatcol small">
           {beat && <span className={`tone-${beat.tone}`}>{beat.words}</span>}

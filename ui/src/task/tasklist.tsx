@@ -1,15 +1,18 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useMemo, useRef, useState, type Dispatch, type SetStateAction } from "react";
-import { useNow, useSettled } from "../app/hooks";
+import { useNow } from "../app/hooks";
 import { Button } from "../app/pieces";
 import { useKeepScroll } from "../app/scroll";
 import { useLiveList } from "../event/list";
 import type { Session, Task } from "../event/types";
+import { useView } from "../list/paged";
+import type { Row as RowOf } from "../list/pages";
 import { oneLine, plural } from "../text/text";
-import type { Row } from "./pages";
 import { Rates } from "./rate";
 import { TaskRow } from "./row";
 import { steady } from "./steady";
+
+type Row = RowOf<Task>;
 
 type Props = {
   name: string; // of the list, with its filter
@@ -54,8 +57,7 @@ export function TaskRows({ name, rows, onView, beatMs, picked, onPick, more, onE
     if (more && last >= view.rows.length - 10) onEnd();
   }, [more, last, view.rows.length, onEnd]);
 
-  const seen = useSettled(`${view.rows[items[0]?.index ?? 0]?.id} ${view.rows[last]?.id}`, 200);
-  useEffect(() => onView(seen.split(" ")), [seen, onView]);
+  useView(view.rows, items, onView);
 
   const all = view.rows.length > 0 && view.rows.every((t) => picked.has(t.id));
   return (

@@ -1,1 +1,0 @@
-export{t as Ending}from"./ending-fYF0FgO1.js";

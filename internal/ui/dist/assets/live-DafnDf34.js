@@ -1,1 +1,0 @@
-import{p as e}from"./text-BQi6k-Lw.js";import{Wt as t}from"./pieces-BWUbeQf2.js";import{t as n}from"./list-B2TNCkpw.js";var r=e(t(),1);function i(){let e=n(`approvals`);return(0,r.useMemo)(()=>[...e.values()],[e])}export{i as t};

@@ -1,0 +1,1 @@
+export{t as Servers}from"./mcp-C-K1c2Gn.js";

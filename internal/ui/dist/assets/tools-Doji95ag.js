@@ -1,0 +1,1 @@
+export{n as Tools}from"./tools-CNLBkyoC.js";
