@@ -63,7 +63,9 @@ func (l *long) Sessions() engine.Sessions { return longSessions{nil, l} }
 func (l longSessions) List(context.Context, int) ([]engine.Session, error) { return nil, nil }
 
 func (l longSessions) ListWhere(_ context.Context, f engine.SessionFilter) ([]engine.Session, error) {
-	got := slices.DeleteFunc(slices.Clone(l.sessions), func(s engine.Session) bool { return !f.After.Precedes(s) })
+	got := slices.DeleteFunc(slices.Clone(l.sessions), func(s engine.Session) bool {
+		return !f.After.Precedes(s) || f.Status != "" && s.Status != f.Status
+	})
 	if f.Limit > 0 {
 		got = got[:min(f.Limit, len(got))]
 	}

@@ -80,6 +80,19 @@ function useReread<T extends Named>(list: List<T>, { everyMs, total, isLive }: N
   );
 }
 
+// changeRow shows a change that the server has accepted, until the row is read again.
+export function changeRow<T extends Named>(key: readonly unknown[], id: string, change: Partial<T>) {
+  const changed = (p: Page<T>) => (p.items.some((t) => t.id === id) ? { ...p, items: p.items.map((t) => (t.id === id ? { ...t, ...change } : t)) } : p);
+  queries.setQueriesData<Pages<T>>({ queryKey: key }, (all) => all && { ...all, pages: all.pages.map(changed) });
+}
+
+// readAgain has the pages in view of lists read at once, because this page has changed something in them.
+// key is the beginning of the keys of the lists.
+export function readAgain(key: readonly unknown[]) {
+  queries.setQueriesData<Pages<Named>>({ queryKey: key }, (all) => all && { ...all, pages: all.pages.map((p) => ({ ...p, readAt: 0 })) });
+  return queries.invalidateQueries({ queryKey: ["view", ...key] });
+}
+
 // useReadOn returns how to read the next page of a list, unless it is being read.
 export function useReadOn({ hasNextPage, isFetchingNextPage, fetchNextPage }: { hasNextPage: boolean; isFetchingNextPage: boolean; fetchNextPage: () => unknown }) {
   return useCallback(() => {

@@ -2,8 +2,10 @@ import { useState } from "react";
 import { Dialog, Heading, Modal, ModalOverlay } from "react-aria-components";
 import { need } from "../../client";
 import { api, queries } from "../app/api";
+import { serverNow } from "../app/clock";
 import { Button, Failure } from "../app/pieces";
 import type { Task } from "../event/types";
+import { changeRow, readAgain } from "../list/paged";
 import { useMay } from "../principal/principal";
 import { oneLine, plural } from "../text/text";
 import { Answers, sendResolution, useResolution } from "./resolve";
@@ -58,15 +60,16 @@ function Form({ verb, tasks: now, close }: { verb: Verb; tasks: Task[]; close: (
   const [outcome, setOutcome] = useState<Outcome>();
   const [busy, setBusy] = useState(false);
   const answer = useResolution();
-  const act = (t: Task) =>
-    verb === "resolve"
-      ? sendResolution(t.id, answer.body)
-      : need(api.POST(verb === "cancel" ? "/v1/tasks/{id}/cancel" : "/v1/tasks/{id}/retry", { params: { path: { id: t.id } }, body: {} } as never));
+  const act = async (t: Task) => {
+    if (verb === "resolve") return sendResolution(t.id, answer.body);
+    await need(api.POST(verb === "cancel" ? "/v1/tasks/{id}/cancel" : "/v1/tasks/{id}/retry", { params: { path: { id: t.id } }, body: {} } as never));
+    if (verb === "cancel") changeRow<Task>(["task-pages"], t.id, { cancel_requested_at: new Date(serverNow()).toISOString() });
+  };
   const go = async () => {
     setBusy(true);
     setOutcome(await runAll(chosen, act, setOutcome));
     setBusy(false);
-    void queries.invalidateQueries({ queryKey: ["tasks"] });
+    if (verb !== "cancel") void readAgain(["task-pages"]);
     void queries.invalidateQueries({ queryKey: ["task-counts"] });
   };
   const classes = [...new Set(chosen.map((t) => t.effect_class))];

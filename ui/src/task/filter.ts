@@ -75,6 +75,7 @@ export function matches(f: Filter, t: Task, now: number): boolean {
   if (f.class && t.effect_class !== f.class) return false;
   if (f.state && t.state !== f.state && tabOf(t) !== f.state) return false;
   if (f.older && now - Date.parse(t.created_at) < durationOf(f.older)!) return false;
+  if (f.words.length === 0) return true;
   const text = `${t.display_name ?? ""} ${t.tool} ${t.summary ?? ""} ${t.state_detail ?? ""} ${t.narration ?? ""} ${t.id}`.toLowerCase();
   return f.words.every((w) => text.includes(w));
 }

@@ -16,6 +16,11 @@ export function taskLook(state: string): Look {
   return looks[state] ?? { icon: "dot", word: state, tone: "soft" };
 }
 
+// rowLook is taskLook, and says of live work when somebody has canceled it.
+export function rowLook(t: Task): Look {
+  return t.cancel_requested_at && !ended(t.state) ? { icon: "stop", word: "Canceling", tone: "warn" } : taskLook(t.state);
+}
+
 // ended reports whether a task has ended.
 export function ended(state: string): boolean {
   return state === "succeeded" || state === "failed" || state === "canceled" || state === "unknown";

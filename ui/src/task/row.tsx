@@ -6,7 +6,7 @@ import type { Task } from "../event/types";
 import { classWords } from "../session/look";
 import { age, oneLine } from "../text/text";
 import { heartbeat } from "./heartbeat";
-import { ended, statusOf, taskLook } from "./look";
+import { ended, rowLook, statusOf } from "./look";
 import { fraction, progressWords } from "./rate";
 
 type Props = { session: string; task: Task; now: number; readAt: number; beatMs: number; left: boolean; perSecond: number | undefined; picked: boolean; onPick: (on: boolean) => void };
@@ -29,7 +29,7 @@ export const TaskRow = memo(function TaskRow({ session, task: t, now, readAt, be
         <input type="checkbox" aria-label={`Select ${name}`} checked={picked} onChange={(e) => onPick(e.target.checked)} />
       </label>
       <Link to="/tasks/$id" params={{ id: t.id }} className="line">
-        {left ? <State look={{ icon: "detach", word: "Left this list", tone: "soft" }} /> : <State look={taskLook(t.state)} />}
+        {left ? <State look={{ icon: "detach", word: "Left this list", tone: "soft" }} /> : <State look={rowLook(t)} />}
         <span className="title" dir="auto">
           {name}
           <small>{oneLine(lastLine(t), 200)}</small>
