@@ -20,8 +20,8 @@ need_curl
 need_ordinary
 need_postgres
 # Most tests wait for something else than a processor, so more of them run side by side than there are processors.
-# The timeout ends a package that hangs; on a slow machine the slowest one takes more than ten minutes.
-flags=(-shuffle=on -timeout=20m -parallel=4)
+# The timeout ends a package that hangs; on a slow machine the slowest one takes more than fifteen minutes.
+flags=(-shuffle=on -timeout=30m -parallel=4)
 if (($#)); then
 	part "go vet and go test" env CGO_ENABLED=0 go test -vet=all "${flags[@]}" "$@"
 else
