@@ -28,7 +28,7 @@ func TestTaskToolNames(t *testing.T) {
 			}, tool.Env) (string, error) {
 				return "theirs", nil
 			})
-			r := newRig(t, mcpserver.Config{SoftBudget: 20 * time.Millisecond}, theirs)
+			r := newRig(t, mcpserver.Config{SoftBudget: time.Minute}, theirs)
 			for _, a := range []questionPart{{}, withTasks} {
 				shown := map[string]object{}
 				for _, entry := range r.want(a, "tools/list", object{})["tools"].([]any) {
@@ -46,7 +46,8 @@ func TestTaskToolNames(t *testing.T) {
 				}
 			}
 
-			running := textOf(r.call(questionPart{}, "hold_note", text, nil))
+			slow := newRig(t, mcpserver.Config{SoftBudget: 20 * time.Millisecond}, theirs)
+			running := textOf(slow.call(questionPart{}, "hold_note", text, nil))
 			for _, name := range names[:3] {
 				if strings.Contains(running, name) == (name == taken) {
 					t.Errorf("%s: it says %s", name, running)
