@@ -1,10 +1,12 @@
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirect } from "@tanstack/react-router";
+import { lazy, Suspense } from "react";
 import { root } from "./api";
-import { NotFound } from "./notfound";
 import { Failure } from "./pieces";
 import { Shell } from "./shell";
 import { readSearch } from "../event/filter";
 import { readTimeline } from "../timeline/search";
+
+const NotFound = lazy(async () => ({ default: (await import("./notfound")).NotFound }));
 
 // newRouter returns the routes. The address holds filter, tab and selection.
 export function newRouter(linkError: unknown) {
@@ -109,7 +111,11 @@ export function newRouter(linkError: unknown) {
   return createRouter({
     routeTree: top.addChildren([index, sessions, session, tasks, task, schedules, newSchedule, schedule, costs, settingsIndex, settings, events, journal, timeline, sessionTimeline, approvals]),
     basepath: root.pathname.replace(/\/$/, ""),
-    defaultNotFoundComponent: () => <NotFound what="page" />,
+    defaultNotFoundComponent: () => (
+      <Suspense>
+        <NotFound what="page" />
+      </Suspense>
+    ),
     defaultErrorComponent: ({ error, reset }) => (
       <div className="center">
         <Failure error={error} onRetry={reset} />

@@ -1,7 +1,8 @@
 import { Link } from "@tanstack/react-router";
 import { oneLine } from "../text/text";
-import { costWords, decimal, moneyOf, plus, type CostLine, type CostReport, type Month } from "./money";
+import { decimal, moneyOf, plus, type CostLine, type CostReport, type Month } from "./money";
 import type { Split } from "./read";
+import { costWords } from "./words";
 
 const named = 4; // parts with a colour of their own; the others share one
 

@@ -4,8 +4,9 @@ import { need } from "../../client";
 import { api } from "../app/api";
 import { Failure } from "../app/pieces";
 import { oneLine } from "../text/text";
-import { costWords, moneyOf, type CostLine, type CostReport } from "./money";
+import { moneyOf, type CostLine, type CostReport } from "./money";
 import { groups, type Group } from "./read";
+import { costWords } from "./words";
 
 const listed = 100; // lines; a download has all
 

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { costWords, csv, decimal, forecast, micros, monthBeside, monthOf, periodWords, plus, type CostLine } from "./money";
+import { csv, decimal, forecast, micros, monthBeside, monthOf, periodWords, plus, type CostLine } from "./money";
+import { costWords } from "./words";
 
 const line = (more: Partial<CostLine>): CostLine => ({ key: "k", model_calls: 1, input_tokens: 10, cached_tokens: 4, output_tokens: 5, tool_calls: 0, duration_ms: 7, cost: {}, unpriced: 0, ...more });
 

@@ -3,12 +3,12 @@
 import type { Schemas } from "../../client";
 import type { Look } from "../app/icon";
 import { oneLine, plural } from "../text/text";
+import type { Cost } from "./words";
 
 export type CostLine = Schemas["CostLine"];
 export type CostReport = Schemas["CostReport"];
 export type Standing = Schemas["Standing"] & { subject: string };
 export type Entry = Schemas["Entry"];
-export type Cost = Record<string, string>;
 
 const million = 1_000_000n;
 
@@ -35,19 +35,6 @@ export function amount(text: string, currency: string): string {
 // moneyOf returns the known cost of a line in a currency, in millionths.
 export function moneyOf(line: { cost: Cost }, currency: string): bigint {
   return micros(line.cost[currency]);
-}
-
-// costWords says what a line cost. While the price of a part is unknown, the sum is unknown too, and never
-// 0. The words are those of the CLI.
-export function costWords(line: { cost?: Cost; unpriced?: number; model_calls?: number }): string {
-  const known = Object.entries(line.cost ?? {})
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([currency, text]) => `${text} ${currency}`)
-    .join(", ");
-  if (line.unpriced && known) return `unknown: ${known} plus ${plural(line.unpriced, "model call")} without a price`;
-  if (line.unpriced) return "unknown";
-  if (!known && !line.model_calls) return "-";
-  return known || "0 usd";
 }
 
 // plus adds the figures of lines.

@@ -1,5 +1,5 @@
 import type { Schemas } from "../../client";
-import { costWords, type Cost } from "./money";
+import { costWords, type Cost } from "./words";
 
 // RowCost is the cost of a row of a list. Nothing stands for what has not been added up yet, and for what
 // has cost nothing. A cost that is not known is never 0.

@@ -1,5 +1,6 @@
 import { Icon } from "../app/icon";
-import { costWords, decimal, forecast, moneyOf, plus, type CostReport, type Month } from "./money";
+import { decimal, forecast, moneyOf, plus, type CostReport, type Month } from "./money";
+import { costWords } from "./words";
 
 // Summary shows the figures of a month: today, so far, and where its pace leads.
 export function Summary({ report, month, now }: { report: CostReport; month: Month; now: number }) {

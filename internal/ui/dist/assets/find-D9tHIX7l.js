@@ -1,0 +1,1 @@
+import{n as e}from"./rolldown-runtime-WkwZ5CU-.js";import{w as t}from"./query-BJ5DKnlB.js";var n=e(t(),1),r=(0,n.createContext)(()=>{}),i=()=>(0,n.useContext)(r);export{i as n,r as t};

@@ -1,0 +1,1 @@
+export{t as AtHome}from"./home-D8t_1vAO.js";

@@ -1,1 +1,0 @@
-export{t as AtHome}from"./home-grcpGDdH.js";

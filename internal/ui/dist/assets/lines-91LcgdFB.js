@@ -1,1 +1,0 @@
-import{t as e}from"./shell-DNKS0DBY.js";import{r as t,vt as n}from"./pieces-BWUbeQf2.js";import{d as r}from"./text-BQi6k-Lw.js";var i=r();function a({cli:r,curl:a,open:o}){return(0,i.jsxs)(`details`,{className:`action-lines`,open:o,children:[(0,i.jsx)(`summary`,{children:`As a command`}),(0,i.jsx)(t,{text:r}),(0,i.jsx)(t,{text:e(n.href,a)})]})}export{a as t};

@@ -1,1 +1,0 @@
-import{p as e}from"./text-BQi6k-Lw.js";import{Wt as t}from"./pieces-BWUbeQf2.js";import{n}from"./list-BhHBlLQ4.js";var r=e(t(),1);function i(){let e=n(`tasks`);return(0,r.useMemo)(()=>[...e.values()],[e])}export{i as t};

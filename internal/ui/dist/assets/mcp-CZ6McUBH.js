@@ -1,1 +1,0 @@
-export{t as Servers}from"./mcp-C-K1c2Gn.js";

@@ -1,0 +1,1 @@
+export{t as Servers}from"./mcp-BXNyh34p.js";

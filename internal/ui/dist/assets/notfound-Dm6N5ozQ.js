@@ -1,0 +1,1 @@
+export{t as NotFound}from"./notfound-CvEaAnHA.js";

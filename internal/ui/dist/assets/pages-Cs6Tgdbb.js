@@ -1,0 +1,1 @@
+import{r as e}from"./route-CylCyblq.js";var t=e(`/settings/$section`);function n(){let{item:e,q:n=``,session:r}=t.useSearch(),i=t.useNavigate();return{item:e,q:n,session:r,filter:e=>void i({search:t=>({...t,q:e||void 0}),replace:!0}),choose:e=>void i({search:t=>({...t,...e})})}}export{n as t};

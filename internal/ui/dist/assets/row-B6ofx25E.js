@@ -1,1 +1,0 @@
-import{t as e}from"./money-B76bL0QE.js";import{d as t}from"./text-BQi6k-Lw.js";var n=t();function r({cost:t}){let r=t?e({cost:t.amounts??{},unpriced:t.unpriced}):`-`;return r===`-`?(0,n.jsx)(`span`,{className:`cost`}):(0,n.jsx)(`span`,{className:`cost small ${t.unpriced?`tone-warn`:`soft`}`,title:r,children:t.unpriced?`cost unknown`:r})}export{r as t};

@@ -1,0 +1,1 @@
+export{n as Tools}from"./tools-9F8oR4ar.js";

@@ -1,1 +1,0 @@
-export{n as Tools}from"./tools-CNLBkyoC.js";

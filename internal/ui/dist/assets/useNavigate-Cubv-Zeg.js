@@ -1,1 +1,0 @@
-import{p as e}from"./text-BQi6k-Lw.js";import{t}from"./useRouter-WBC0MTaW.js";import{Wt as n}from"./pieces-BWUbeQf2.js";var r=e(n(),1);function i(e){let n=t();return r.useCallback(t=>n.navigate({...t,from:t.from??e?.from}),[e?.from,n])}export{i as t};

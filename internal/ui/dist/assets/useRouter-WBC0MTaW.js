@@ -1,1 +1,0 @@
-import{p as e}from"./text-BQi6k-Lw.js";import{Wt as t}from"./pieces-BWUbeQf2.js";var n=e(t(),1),r=n.createContext(null);function i(e){return n.useContext(r)}export{r as n,i as t};
