@@ -155,6 +155,8 @@ type SessionFilter struct {
 	After  SessionPlace          // only sessions listed after this place
 	IDs    []perdure.SessionID   // only these, at most MaxSessionIDs; empty: any
 	Limit  int                   // 0: no limit
+	// Costs adds Session.Cost, for which journals are read.
+	Costs bool
 }
 
 // MaxSessionIDs is the largest number of ids in a filter.
@@ -378,7 +380,8 @@ type Session struct {
 	// has none, or every server reaches them.
 	Home *SessionHome `json:"home,omitempty"`
 
-	// Cost is set only in a list. nil: it has not been added up yet, which a later read does.
+	// Cost is set only in a list with SessionFilter.Costs. nil: it has not been added up yet, which
+	// a later read does.
 	Cost *Cost `json:"cost,omitempty"`
 
 	// The following fields are set only for a single session, not in a list.

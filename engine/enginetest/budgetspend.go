@@ -94,7 +94,7 @@ func budgetOfMoney(t *testing.T, open Harness) {
 // one with four calls of a model without a known price.
 func (s *scene) listedCosts(unpriced perdure.SessionID) {
 	s.t.Helper()
-	listed, err := s.eng.Sessions().ListWhere(s.ctx, engine.SessionFilter{IDs: []perdure.SessionID{
+	listed, err := s.eng.Sessions().ListWhere(s.ctx, engine.SessionFilter{Costs: true, IDs: []perdure.SessionID{
 		s.id, unpriced, s.id, "session_00000000000000000000000000000009"}})
 	if err != nil || len(listed) != 2 || listed[0].ID != unpriced || listed[1].ID != s.id {
 		s.t.Fatalf("got %+v, %v; want two sessions, newest first", listed, err)
@@ -104,6 +104,9 @@ func (s *scene) listedCosts(unpriced perdure.SessionID) {
 	}
 	if c := listed[1].Cost; c == nil || c.Unpriced != 0 || c.Amounts[budget.USD].String() != "4.700002" {
 		s.t.Errorf("got %+v, want 4.700002", c)
+	}
+	if plain, err := s.eng.Sessions().ListWhere(s.ctx, engine.SessionFilter{IDs: []perdure.SessionID{s.id}}); err != nil || len(plain) != 1 || plain[0].Cost != nil {
+		s.t.Errorf("got %+v, %v; want no cost unless it is asked for", plain, err)
 	}
 	if one, err := s.eng.Sessions().Get(s.ctx, s.id); err != nil || one.Cost != nil {
 		s.t.Errorf("got %+v, %v; want no cost outside of a list", one.Cost, err)

@@ -157,7 +157,10 @@ func (e hostSessions) ListWhere(ctx context.Context, f engine.SessionFilter) (li
 			}
 			list = append(list, s)
 		}
-		return e.spending.list(e.Host, r, list)
+		if f.Costs {
+			err = e.spending.list(e.Host, r, list)
+		}
+		return err
 	})
 	return list, err
 }

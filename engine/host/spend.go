@@ -82,7 +82,7 @@ func (p *spending) read(e *Host, r store.Reader, s engine.Session, left *int) (s
 	return sum, nil
 }
 
-// keep keeps a sum, unless one that reaches further is known. With too many, any others go.
+// keep keeps a sum. When there are too many, any others are dropped.
 func (p *spending) keep(id perdure.SessionID, sum spent) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -205,7 +205,7 @@ func (g *Granted) endOwner(ctx context.Context, id perdure.SessionID, task perdu
 		return
 	}
 	if err := g.engine.endIfDisconnected(ctx, owner.ID); err != nil && ctx.Err() == nil {
-		g.engine.cfg.Log.Warn("could not see whether a process has ended", "worker", owner.ID, "error", err)
+		g.engine.cfg.Log.Warn("cannot tell whether the process of a worker has ended", "worker", owner.ID, "error", err)
 	}
 }
 

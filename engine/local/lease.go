@@ -193,10 +193,11 @@ func (e *Engine) sendHeartbeats(ctx context.Context) {
 		}
 		begun := time.Now()
 		waiting, stop := context.WithTimeout(ctx, e.cfg.Workers.Lease)
-		err := e.host.Heartbeat(waiting)
+		err, refused := e.host.Heartbeat(waiting), false
 		switch {
 		case e.outside != nil && errors.Is(err, perdure.Lost): // it was late, and another worker removed its row
 			_, err = e.register(waiting)
+			refused = errors.Is(err, perdure.Conflict) // the store has another scheduler by now
 		case err == nil && e.outside == nil:
 			e.extend(begun)
 			err = errors.Join(e.wakeChanged(waiting), e.wakeWaiting(waiting))
@@ -208,7 +209,7 @@ func (e *Engine) sendHeartbeats(ctx context.Context) {
 		case errors.Is(err, perdure.Lost):
 			e.lapse(err)
 			return
-		case store.Broken(err), errors.Is(err, perdure.Conflict): // the store has another scheduler by now
+		case store.Broken(err), refused:
 			e.mu.Lock()
 			e.fail(err)
 			e.mu.Unlock()

@@ -77,13 +77,19 @@ func (e engineSessions) ListWhere(ctx context.Context, f engine.SessionFilter) (
 	for _, id := range f.IDs {
 		r.query.Add("id", string(id))
 	}
-	if f.After.ID == "" {
-		return list[engine.Session](ctx, e.Engine, r, f.Limit)
+	most := f.Limit
+	if f.After.ID != "" {
+		most = 0
 	}
-	all, err := list[engine.Session](ctx, e.Engine, r, 0)
+	all, err := list[engine.Session](ctx, e.Engine, r, most)
 	all = slices.DeleteFunc(all, func(s engine.Session) bool { return !f.After.Precedes(s) })
 	if f.Limit > 0 {
 		all = all[:min(f.Limit, len(all))]
+	}
+	for i := range all {
+		if !f.Costs { // the server adds them to every list
+			all[i].Cost = nil
+		}
 	}
 	return all, err
 }

@@ -149,7 +149,7 @@ func (s *Scheduler) tell(ctx context.Context, t topic) error {
 	host := s.host
 	s.mu.Unlock()
 	if t.runs {
-		return s.runs.runsOf(ctx, host, t.session)
+		return s.runs.look(ctx, t, host.DueRuns, s.waker.add)
 	}
 	w, waits, err := host.DueSession(ctx, t.session)
 	if err != nil || !waits {

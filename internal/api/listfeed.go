@@ -59,7 +59,7 @@ type listReader func(ctx context.Context) ([]row, error)
 func (a *API) listTopics() map[string]listReader {
 	return map[string]listReader{
 		"sessions": func(ctx context.Context) ([]row, error) {
-			all, err := a.cfg.Engine.Sessions().List(ctx, maxFeedRows)
+			all, err := a.cfg.Engine.Sessions().ListWhere(ctx, engine.SessionFilter{Limit: maxFeedRows, Costs: true})
 			return feedRows(all, err, func(s engine.Session) string { return string(s.ID) })
 		},
 		"tasks": func(ctx context.Context) ([]row, error) {

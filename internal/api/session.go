@@ -158,7 +158,7 @@ func (a sessionHandlers) listSessions(ctx context.Context, in *struct {
 		micros, _ := strconv.ParseInt(place[0], 10, 64) // cursors are signed, so this does not fail
 		filter.After = engine.SessionPlace{CreatedAt: time.UnixMicro(micros), ID: perdure.SessionID(place[1])}
 	}
-	filter.Limit = in.limit() + 1
+	filter.Limit, filter.Costs = in.limit()+1, true
 	sessions, err := a.cfg.Engine.Sessions().ListWhere(ctx, filter)
 	if err != nil {
 		return nil, err

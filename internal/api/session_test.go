@@ -437,4 +437,9 @@ func TestSessionCosts(t *testing.T) {
 	if got := want[engine.Session](r, 200, get(first)); got.Cost != nil {
 		t.Errorf("got %+v", got.Cost)
 	}
+	for _, costs := range []bool{false, true} { // counts and checks list sessions, and read no journal
+		if got, err := r.eng.Sessions().ListWhere(t.Context(), engine.SessionFilter{Limit: 1, Costs: costs}); err != nil || len(got) != 1 || (got[0].Cost != nil) != costs {
+			t.Errorf("with costs %t: got %+v, %v", costs, got, err)
+		}
+	}
 }

@@ -140,7 +140,7 @@ func (a taskHandlers) taskRows(ctx context.Context, tasks []perdure.Task) ([]tas
 	}
 	costs := map[perdure.SessionID]*engine.Cost{}
 	if len(children) > 0 {
-		sessions, err := a.cfg.Engine.Sessions().ListWhere(ctx, engine.SessionFilter{IDs: children})
+		sessions, err := a.cfg.Engine.Sessions().ListWhere(ctx, engine.SessionFilter{IDs: children, Costs: true})
 		if err != nil {
 			return nil, err
 		}

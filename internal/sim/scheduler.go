@@ -177,7 +177,7 @@ func (s *scheduler) forgets(about ...any) bool {
 	return s.w.hash(append(about, s.w.writeCommits, "forget")...)%3 == 0
 }
 
-// delay is mostly short; sometimes later events overtake what is delayed.
+// delay is mostly short, and sometimes long enough for later events to come first.
 func (s *scheduler) delay(label string) time.Duration {
 	most := uint64(3_000)
 	if s.w.hash(label, "late")%6 == 0 {
