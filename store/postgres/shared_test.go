@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -253,46 +254,75 @@ func TestBurialSeesTheBeat(t *testing.T) {
 }
 
 // TestOneHasARole has several processes ask for a role at once. One has it until its transaction
-// ends, the others are refused at once, and another role is free. A paused process loses its role
-// with its transaction.
+// ends, the others are refused at once, and another role is free.
 func TestOneHasARole(t *testing.T) {
 	t.Parallel()
 	url := database(t)
-	own, other := open(t, postgres.Config{URL: url, Idle: 300 * time.Millisecond}), open(t, postgres.Config{URL: url})
-	elect := func(role string) (has bool) {
-		write(t, other, func(tx store.Tx) (err error) {
-			has, err = tx.Workers().Elect(role)
-			return err
-		})
-		return has
-	}
-	paused := false
+	own, other := open(t, postgres.Config{URL: url}), open(t, postgres.Config{URL: url})
+	var first, again, second, free bool // of the run that commits
 
-	write(t, own, func(tx store.Tx) error {
-		if has, err := tx.Workers().Elect("one"); err != nil || !has {
-			t.Errorf("the role is free: got %v, %v", has, err)
+	write(t, own, func(tx store.Tx) (err error) {
+		if first, err = tx.Workers().Elect("one"); err != nil {
+			return err
 		}
-		if has, err := tx.Workers().Elect("one"); err != nil || !has {
-			t.Errorf("the process has the role already: got %v, %v", has, err)
+		if again, err = tx.Workers().Elect("one"); err != nil {
+			return err
 		}
-		if !paused && elect("one") {
-			t.Error("two processes have the role")
-		}
-		if !elect("two") {
-			t.Error("another role is not free")
-		}
-		for deadline := time.Now().Add(patience); !paused && !elect("one"); {
-			// the paused process sends nothing until it has lost the role
-			if time.Now().After(deadline) {
-				t.Fatal("a paused process keeps the role")
-			}
-		}
-		paused = true
+		second, free = elect(t, other, "one"), elect(t, other, "two")
 		return nil
 	})
-	if !elect("one") {
+
+	if !first || !again {
+		t.Errorf("the role is free: got %v, and asked again %v", first, again)
+	}
+	if second {
+		t.Error("two processes have the role")
+	}
+	if !free {
+		t.Error("another role is not free")
+	}
+	if !elect(t, other, "one") {
 		t.Error("the role is not free after the end")
 	}
+}
+
+// TestPausedProcessLosesItsRole pauses a process that has a role. Another one gets it.
+func TestPausedProcessLosesItsRole(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	own, other := open(t, postgres.Config{URL: url, Idle: 300 * time.Millisecond}), open(t, postgres.Config{URL: url})
+	paused, again := false, false
+
+	write(t, own, func(tx store.Tx) error {
+		if again = paused; again {
+			return nil
+		}
+		if has, err := tx.Workers().Elect("one"); err != nil || !has {
+			return cmp.Or(err, errors.New("the role is not free"))
+		}
+		paused = true
+		for deadline := time.Now().Add(patience); !elect(t, other, "one"); {
+			// the paused process sends nothing until it has lost the role
+			if time.Now().After(deadline) {
+				return errors.New("a paused process keeps the role")
+			}
+		}
+		return nil
+	})
+
+	if !again {
+		t.Error("the transaction of a paused process is committed")
+	}
+}
+
+// elect asks for a role in a transaction of its own, and reports whether it was given.
+func elect(t *testing.T, s *postgres.Store, role string) (has bool) {
+	t.Helper()
+	write(t, s, func(tx store.Tx) (err error) {
+		has, err = tx.Workers().Elect(role)
+		return err
+	})
+	return has
 }
 
 // TestPruningWaitsForNobody has another process lock a prunable task. The tasks after it are pruned
