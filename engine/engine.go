@@ -198,15 +198,13 @@ const DefaultRetention = 30 * 24 * time.Hour
 type Tasks interface {
 	TaskControl
 	TaskDelivery
+	TaskWork
 
 	// Get returns a task. NotFound: no such task.
 	Get(ctx context.Context, id perdure.TaskID) (perdure.Task, error)
 	// List lists the tasks of a session, or all tasks for an empty id, in the order of their
 	// creation.
 	List(ctx context.Context, id perdure.SessionID) ([]perdure.Task, error)
-	// Log returns output of a task from a byte offset, at most max bytes. A negative offset
-	// counts from the end.
-	Log(ctx context.Context, id perdure.TaskID, offset int64, max int) (Log, error)
 	// Wait returns when the task has ended or awaits input, or when ctx ends.
 	Wait(ctx context.Context, id perdure.TaskID) (perdure.Task, error)
 	// Overview counts all tasks by state, without reading their records.
@@ -215,6 +213,17 @@ type Tasks interface {
 	// latest first, and at most the last 20. Only the process that took the work over knows it, and
 	// forgets it when it ends; the journals of the sessions keep every take-over.
 	Recoveries(ctx context.Context) ([]Recovery, error)
+}
+
+// TaskWork shows the work of tasks: what it prints, and the processes that do it.
+type TaskWork interface {
+	// Log returns output of a task from a byte offset, at most max bytes. A negative offset
+	// counts from the end.
+	Log(ctx context.Context, id perdure.TaskID, offset int64, max int) (Log, error)
+	// Processes returns what runs on a machine for the last execution of a task. A task without
+	// processes and processes at another home are answers, not errors. NotFound: no such task.
+	// Unavailable: this process does not have the tool of the task.
+	Processes(ctx context.Context, id perdure.TaskID) (perdure.TaskProcesses, error)
 }
 
 // TaskDelivery controls how results of tasks reach their session, and exchanges messages with

@@ -286,6 +286,22 @@ func (g guardedTasks) Messages(ctx context.Context, id perdure.TaskID, after per
 	return g.inner.Tasks().Messages(ctx, id, after, limit)
 }
 
+// Log implements engine.Tasks.
+func (g guardedTasks) Log(ctx context.Context, id perdure.TaskID, offset int64, max int) (result engine.Log, err error) {
+	if ctx, err = g.task(ctx, Read, id); err != nil {
+		return result, err
+	}
+	return g.inner.Tasks().Log(ctx, id, offset, max)
+}
+
+// Processes implements engine.Tasks.
+func (g guardedTasks) Processes(ctx context.Context, id perdure.TaskID) (result perdure.TaskProcesses, err error) {
+	if ctx, err = g.task(ctx, Read, id); err != nil {
+		return result, err
+	}
+	return g.inner.Tasks().Processes(ctx, id)
+}
+
 // Get implements engine.Tasks.
 func (g guardedTasks) Get(ctx context.Context, id perdure.TaskID) (result perdure.Task, err error) {
 	if ctx, err = g.task(ctx, Read, id); err != nil {
@@ -301,14 +317,6 @@ func (g guardedTasks) List(ctx context.Context, id perdure.SessionID) (result []
 	}
 	list, err := g.inner.Tasks().List(ctx, id)
 	return ownOnly(ctx, g.Guard, list, err, func(item perdure.Task) perdure.SessionID { return item.Session })
-}
-
-// Log implements engine.Tasks.
-func (g guardedTasks) Log(ctx context.Context, id perdure.TaskID, offset int64, max int) (result engine.Log, err error) {
-	if ctx, err = g.task(ctx, Read, id); err != nil {
-		return result, err
-	}
-	return g.inner.Tasks().Log(ctx, id, offset, max)
 }
 
 // Wait implements engine.Tasks.

@@ -148,7 +148,7 @@ func TestH1Whole(t *testing.T) {
 			}
 		}
 	})
-	if len(ids) != 148 {
+	if len(ids) != 149 {
 		t.Errorf("%d operations", len(ids))
 	}
 }
