@@ -76,7 +76,7 @@ func (a taskText) printProcesses(p perdure.TaskProcesses, now clock) {
 func processState(p perdure.TaskProcesses) string {
 	switch p.State {
 	case perdure.ProcessNone:
-		return "no process of its own: the tool runs inside the server (" + string(p.Kind) + ")"
+		return "no process of its own: the tool works inside the server, or over the network (" + string(p.Kind) + ")"
 	case perdure.ProcessNotStarted:
 		return "no process: the command has not started, or its files have been removed"
 	case perdure.ProcessLost:

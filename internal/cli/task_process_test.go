@@ -45,7 +45,7 @@ func TestTaskProcess(t *testing.T) {
 		{"running", perdure.TaskProcesses{State: perdure.ProcessRunning, Execution: 1, Home: "home_1", Host: "beta", Count: 9,
 			Supervisor: &perdure.Supervisor{PID: 10, IsAlive: true, CommandPID: 11, StartedAt: began},
 			Sandbox:    &perdure.Sandbox{Profile: "workspace", Enforced: []string{"files: Landlock"}},
-			Processes:  []perdure.Process{one(11, 10, "bash"), one(12, 11, "sleep 600\x1b[2J"), one(13, 11, "tail")},
+			Processes:  []perdure.Process{one(11, 10, "bash"), one(12, 11, "sleep 600\x1b[2J\u202egnp.exe"), one(13, 11, "tail")},
 			Files:      []perdure.OutputFile{{Path: "/data/runs/a/output", Bytes: 7}}, CPUMS: 4500},
 			[]string{"home_1  beta", "pid 10, holds the command", "files: Landlock", "11 ", "  bash", "· sleep 600", "· tail", "4.5 s", "9.0 MiB", "/data/runs/a/output  7 bytes"}},
 		{"ended", perdure.TaskProcesses{State: perdure.ProcessEnded, End: &perdure.ProcessEnd{Code: 143, Signal: 15, Stopped: true, EndedAt: began, Left: 2, Peak: 5 << 20},
@@ -62,7 +62,7 @@ func TestTaskProcess(t *testing.T) {
 				t.Errorf("%s: no %q in %q", test.name, word, out)
 			}
 		}
-		if strings.Contains(out, "\x1b") || code != exitOK {
+		if strings.ContainsAny(out, "\x1b\u202e") || code != exitOK {
 			t.Errorf("%s: exit code %d, %q, %q", test.name, code, out, talk)
 		}
 		if test.shown.Count > 3 && !strings.Contains(talk, "6 more processes are not shown") {

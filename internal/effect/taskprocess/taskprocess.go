@@ -42,6 +42,7 @@ type execution struct {
 	row       perdure.Call // only with its key if the task was never claimed
 	host      string       // of the last worker at the home of the task; empty: not known
 	elsewhere bool         // its remains are at another home
+	secrets   bool         // its session has secrets
 }
 
 // Of returns what runs on this machine for a task. Processes at another home are not looked at: the
@@ -73,6 +74,12 @@ func (ps *Processes) read(r store.Reader, id perdure.TaskID) (e execution, err e
 		return e, err
 	}
 	e.row.Key = e.task.LedgerKey() // without a row nothing was claimed, and nothing has started
+	of := store.SecretFilter{Session: e.task.Session, Limit: 1, WithoutValue: true}
+	found, err := r.Secrets().List(of)
+	if err != nil {
+		return e, err
+	}
+	e.secrets = len(found) > 0
 	e.elsewhere = ps.core.RemainsAt(r, e.task.Home) != perdure.RemainsNone
 	if e.task.Home == "" {
 		return e, nil
@@ -108,18 +115,19 @@ func (ps *Processes) look(ctx context.Context, e execution) (shown perdure.TaskP
 		return shown, err
 	}
 	shown.Execution, shown.Home, shown.Host = e.row.Executions, e.task.Home, e.host
-	ps.mask(&shown, e.row, target)
+	ps.mask(&shown, e, target)
 	return shown, nil
 }
 
 // mask removes the secrets of the session and of the call from what people read (RD5, RD6). While
 // one of them is not known, no text is shown (RD4): the store does not answer, its key is missing,
-// or the process that held a secret argument of the call is gone.
-func (ps *Processes) mask(shown *perdure.TaskProcesses, row perdure.Call, target tool.Tool) {
-	known, schema := ps.secrets.Known(row.Key.Session), target.Spec().Parameters
-	args, own := ps.secrets.Vault.Fill(row.Key, schema, row.Args)
+// this process reads no keys, or the process that held a secret argument of the call is gone.
+func (ps *Processes) mask(shown *perdure.TaskProcesses, e execution, target tool.Tool) {
+	known, schema := ps.secrets.Known(e.row.Key.Session), target.Spec().Parameters
+	args, own := ps.secrets.Vault.Fill(e.row.Key, schema, e.row.Args)
 	masker := secretargs.New(known, own)
-	hidden := secretargs.CheckLost(schema, args) != nil || known != nil && known.Complete() != nil
+	hidden := known == nil && e.secrets || known != nil && known.Complete() != nil ||
+		secretargs.CheckLost(schema, args) != nil
 	line := func(text string) string {
 		switch {
 		case text == "":
