@@ -63,7 +63,7 @@ test("the processes of a task while the server is away: what was shown stays, wi
   await enter(page, server, `tasks/${task}?tab=process`);
   await expect(part(page)).toContainText("sleep 600");
   await server.kill();
-  await expect(part(page)).toContainText("The server does not answer: this is as of");
+  await expect(part(page)).toContainText("The server does not answer. This is as of");
   await expect(part(page)).toContainText("sleep 600");
   await server.start();
   await expect(part(page)).not.toContainText("The server does not answer");

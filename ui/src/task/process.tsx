@@ -14,7 +14,8 @@ import "./process.css";
 
 type Look = { now: Processes; before?: Processes };
 
-// ProcessPart shows what runs on a machine for the task. It is read again while it is visible.
+// ProcessPart shows what runs on a machine for the task. It is read again while it is visible, also
+// for a task that has ended and left something running.
 export function ProcessPart({ task }: { task: Task }) {
   const paused = usePaused();
   const key = ["task-process", task.id];
@@ -26,14 +27,15 @@ export function ProcessPart({ task }: { task: Task }) {
       return { now, ...(last ? { before: last.now } : {}) };
     },
     staleTime: 0,
-    refetchInterval: () => (paused || ended(task.state) ? false : 3000),
+    placeholderData: (last) => last,
+    refetchInterval: (q) => (paused || (ended(task.state) && q.state.data?.now.state !== "running") ? false : 3000),
   });
   if (!read.data) return read.error ? <Failure error={read.error} onRetry={() => void read.refetch()} /> : <p role="status">Loading…</p>;
   return (
     <div className="stack processes" data-testid="process">
       {read.error && (
         <p className="small tone-warn" role="status">
-          The server does not answer: this is as of {clock(read.data.now.observed_at)}.
+          {oneLine(read.error.message, 200)} This is as of {clock(read.data.now.observed_at)}.
         </p>
       )}
       <Shown look={read.data} task={task} />
