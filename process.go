@@ -51,8 +51,9 @@ type Supervisor struct {
 
 // Sandbox is what confines a command.
 type Sandbox struct {
-	Profile  string   `json:"profile"`
-	Enforced []string `json:"enforced"` // what the kernel enforces, in words
+	Profile    string   `json:"profile"`
+	Enforced   []string `json:"enforced"` // what the kernel enforces, in words
+	HasNetwork bool     `json:"network"`  // the command reaches the network; no egress rule restricts it
 }
 
 // Process is a running process of a task.

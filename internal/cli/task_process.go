@@ -43,6 +43,7 @@ func (a taskText) printProcesses(p perdure.TaskProcesses, now clock) {
 		field{"home", cell{text: strings.TrimSpace(string(p.Home) + "  " + p.Host)}},
 		field{"supervisor", cell{text: supervisorLine(p.Supervisor, now)}},
 		field{"sandbox", cell{text: sandboxLine(p)}},
+		field{"network", cell{text: networkLine(p)}},
 		field{"end", cell{text: processEnd(p.End, now)}},
 		field{"cpu", cell{text: cpuTime(p.CPUMS)}},
 		field{"memory", cell{text: memoryText(memory)}},
@@ -103,6 +104,16 @@ func sandboxLine(p perdure.TaskProcesses) string {
 		return ""
 	}
 	return strings.Join(append([]string{p.Sandbox.Profile}, p.Sandbox.Enforced...), "\n")
+}
+
+func networkLine(p perdure.TaskProcesses) string {
+	switch {
+	case p.Supervisor == nil:
+		return ""
+	case p.Sandbox != nil && !p.Sandbox.HasNetwork:
+		return "closed by the sandbox"
+	}
+	return "open: no egress rule restricts a command"
 }
 
 func processEnd(e *perdure.ProcessEnd, now clock) string {

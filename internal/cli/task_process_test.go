@@ -47,10 +47,10 @@ func TestTaskProcess(t *testing.T) {
 			Sandbox:    &perdure.Sandbox{Profile: "workspace", Enforced: []string{"files: Landlock"}},
 			Processes:  []perdure.Process{one(11, 10, "bash"), one(12, 11, "sleep 600\x1b[2J\u202egnp.exe"), one(13, 11, "tail")},
 			Files:      []perdure.OutputFile{{Path: "/data/runs/a/output", Bytes: 7}}, CPUMS: 4500},
-			[]string{"home_1  beta", "pid 10, holds the command", "files: Landlock", "11 ", "  bash", "· sleep 600", "· tail", "4.5 s", "9.0 MiB", "/data/runs/a/output  7 bytes"}},
+			[]string{"home_1  beta", "pid 10, holds the command", "files: Landlock", "closed by the sandbox", "11 ", "  bash", "· sleep 600", "· tail", "4.5 s", "9.0 MiB", "/data/runs/a/output  7 bytes"}},
 		{"ended", perdure.TaskProcesses{State: perdure.ProcessEnded, End: &perdure.ProcessEnd{Code: 143, Signal: 15, Stopped: true, EndedAt: began, Left: 2, Peak: 5 << 20},
 			Supervisor: &perdure.Supervisor{PID: 10, StartedAt: began}},
-			[]string{"signal 15, exit code 143, after a stop was requested", "2 of its processes", "5.0 MiB in one process", "pid 10, has ended"}},
+			[]string{"signal 15, exit code 143, after a stop was requested", "2 of its processes", "5.0 MiB in one process", "open: no egress rule", "pid 10, has ended"}},
 		{"lost", perdure.TaskProcesses{State: perdure.ProcessLost}, []string{"did not record how the command ended"}},
 		{"elsewhere", perdure.TaskProcesses{State: perdure.ProcessElsewhere, Home: "home_2", Host: "gamma"}, []string{"only the server with the home home_2", "gamma"}},
 	} {

@@ -20,7 +20,8 @@ func (b *Bash) Processes(ctx context.Context, call tool.Call) (perdure.TaskProce
 		shown.Supervisor = &perdure.Supervisor{PID: rec.PID, IsAlive: found.Remains == supervise.Alive, CommandPID: rec.CommandPID,
 			StartedAt: rec.StartedAt}
 		if rec.Profile != "" {
-			shown.Sandbox = &perdure.Sandbox{Profile: rec.Profile, Enforced: append([]string{}, rec.Enforced...)}
+			shown.Sandbox = &perdure.Sandbox{Profile: rec.Profile, Enforced: append([]string{}, rec.Enforced...),
+				HasNetwork: supervise.Profile(rec.Profile) != supervise.ProfileIsolated}
 		}
 	}
 	for _, p := range found.Tree {

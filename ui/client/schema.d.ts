@@ -3921,6 +3921,7 @@ export interface components {
         };
         Sandbox: {
             enforced: string[];
+            network: boolean;
             profile: string;
         } & {
             [key: string]: unknown;

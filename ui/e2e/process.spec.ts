@@ -45,11 +45,16 @@ test("the processes of a task: a tree without secrets, then how it ended", async
   const depth = async (text: string) => Number(await tree.locator("code", { hasText: text }).last().getAttribute("data-depth"));
   expect(await depth("└ sleep 600")).toBe((await depth("holder")) + 1);
   await expect(tree).toContainText(/\d+ %/); // it was read again
-  for (const width of [380, 1440]) {
-    await page.setViewportSize({ width, height: 900 });
-    await fits(page);
-    await accessible(page);
-    await picture(page, `task-process-${width}`);
+  for (const scheme of ["light", "dark"] as const) {
+    await page.emulateMedia({ colorScheme: scheme });
+    for (const width of [380, 1440]) {
+      await page.setViewportSize({ width, height: 900 });
+      await fits(page);
+      expect((await page.getByRole("tablist").boundingBox())?.height).toBeGreaterThan(30);
+      await accessible(page);
+      await tree.scrollIntoViewIfNeeded();
+      await picture(page, `task-process-${width}-${scheme}`);
+    }
   }
   await server.cli("task", "cancel", task, "--yes");
   await expect(part(page)).toContainText("The command has ended");

@@ -51,6 +51,7 @@ function Shown({ look: { now: p, before }, task }: { look: Look; task: Task }) {
     ["Supervisor", p.supervisor && `pid ${p.supervisor.pid}, ${p.supervisor.alive ? "holds the command" : "has ended"}, started ${age(p.supervisor.started_at, now)}`],
     ["Command", p.supervisor?.command_pid && `pid ${p.supervisor.command_pid}, execution ${p.execution ?? 1}`],
     ["Sandbox", p.sandbox && [p.sandbox.profile, ...p.sandbox.enforced].map((s) => oneLine(s, 200)).join("; ")],
+    ["Network", p.supervisor && (p.sandbox?.network === false ? "closed by the sandbox" : "open: no egress rule restricts a command")],
     ["End", p.end && endWords(p.end)],
     ["Processor time", p.cpu_ms > 0 && duration(p.cpu_ms)],
     ["Memory", memory > 0 && bytes(memory)],
