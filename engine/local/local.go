@@ -108,6 +108,9 @@ func (e *Engine) Run(ctx context.Context) error {
 	if err == nil {
 		if e.outside == nil {
 			e.background(work, e.keepTime)
+			if e.cfg.Workers.Shared {
+				e.background(work, e.hearOthers)
+			}
 		}
 		e.background(work, e.host.SendWebhooks)
 		e.background(work, e.stopCanceled)
@@ -165,8 +168,21 @@ func (e *Engine) admitRun() error {
 }
 
 // recover takes over the work of earlier workers (RC12): first tasks, then sessions that had a
-// driver or have unread events.
+// driver or have unread events. A worker that does not lead takes over what they left at its home.
 func (e *Engine) recover(ctx context.Context) error {
+	if e.cfg.Workers.Shared {
+		leads := false
+		err := retryUnavailable(ctx, func() (err error) {
+			if leads, err = e.elected(ctx); err == nil && !leads {
+				err = e.scanHome(ctx)
+			}
+			return err
+		})
+		if err != nil || !leads {
+			e.wakeWoken()
+			return err
+		}
+	}
 	if err := e.catchUp(ctx); err != nil {
 		return err
 	}
@@ -181,6 +197,12 @@ func (e *Engine) recover(ctx context.Context) error {
 	for _, id := range unfinished {
 		scheduler{e}.Wake(id)
 	}
+	e.wakeWoken()
+	return nil
+}
+
+// wakeWoken wakes the drivers of sessions that were woken before Run.
+func (e *Engine) wakeWoken() {
 	e.mu.Lock()
 	woken := e.woken
 	e.woken = map[perdure.SessionID]struct{}{}
@@ -188,7 +210,6 @@ func (e *Engine) recover(ctx context.Context) error {
 	for id := range woken {
 		scheduler{e}.Wake(id)
 	}
-	return nil
 }
 
 // catchUp takes over tasks of earlier workers and starts queued ones. A task that cannot be taken
@@ -225,7 +246,7 @@ func retryUnavailable(ctx context.Context, do func() error) error {
 // removes the rows of earlier workers.
 func (e *Engine) unfinished(ctx context.Context) ([]perdure.SessionID, error) {
 	if e.cfg.Workers.Shared {
-		return e.orphans(ctx, true)
+		return e.orphans(ctx)
 	}
 	ids := []perdure.SessionID{}
 	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
@@ -295,6 +316,7 @@ func (e *Engine) loop(ctx context.Context) error {
 		case <-e.lease.moreOrphans:
 			err = e.continueTakeOver(ctx)
 		case <-e.slotsFreed:
+			e.tell(work{Queued: true})
 			_, err = e.host.StartQueued(ctx)
 		}
 		if store.Broken(err) || errors.Is(err, perdure.Lost) {
