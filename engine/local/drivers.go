@@ -131,7 +131,7 @@ func (e *Engine) finish(ctx context.Context, id perdure.SessionID, d *host.Drive
 		e.cfg.Log.Error("session released after error", "session", id, "error", err)
 	}
 	if notHere(err) {
-		e.tell(work{Session: id})
+		e.notify(work{Session: id})
 	}
 	if err != nil {
 		// Not after a normal end: a call of an idle session that waits for a person continues in

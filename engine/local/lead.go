@@ -20,7 +20,7 @@ const (
 	leadsAt                   = "/last"
 )
 
-// newWork is the type of the frames by which other workers tell the leader of new work.
+// newWork is the type of the frames by which other workers notify the leader of new work.
 const newWork = "work.new"
 
 // leads reports whether this worker does all work that is bound to no other home.
@@ -97,15 +97,16 @@ func (e *Engine) mayLead(r store.Reader, last store.File) (bool, error) {
 	return err == nil && !w.LeaseUntil.After(r.Now()), err
 }
 
-// work is new work, as the leader is told of it.
+// work is new work of which the leader is notified.
 type work struct {
 	Session  perdure.SessionID `json:"session,omitempty"`  // it has events that its driver may not have read
 	Queued   bool              `json:"queued,omitempty"`   // a run was queued
 	Schedule bool              `json:"schedule,omitempty"` // a schedule may be due at another time
 }
 
-// tell tells the leader of new work. It may get lost: the leader also looks at every heartbeat.
-func (e *Engine) tell(w work) {
+// notify notifies the leader of new work. The notification may be lost: the leader also looks at
+// every heartbeat.
+func (e *Engine) notify(w work) {
 	if e.leads() {
 		return
 	}
@@ -115,12 +116,12 @@ func (e *Engine) tell(w work) {
 	}
 }
 
-// hearOthers wakes what other workers tell of, while this worker leads, until ctx ends.
+// hearOthers wakes the work of which other workers notify this one while it leads, until ctx ends.
 func (e *Engine) hearOthers(ctx context.Context) error {
 	err := e.cfg.Store.Watch(ctx, leads, 0, func(f store.Frame) error {
 		var w work
 		data, is := f.Data.(json.RawMessage)
-		if f.Type != newWork || !is || json.Unmarshal(data, &w) != nil || !e.leads() {
+		if f.Type != newWork || !is || perdure.DecodeKnownJSON(data, &w) != nil || !e.leads() {
 			return nil
 		}
 		if w.Session != "" {
@@ -135,7 +136,7 @@ func (e *Engine) hearOthers(ctx context.Context) error {
 		return nil
 	})
 	if err != nil && ctx.Err() == nil && !store.Broken(err) {
-		e.cfg.Log.Warn("this worker hears of new work at its heartbeats only", "worker", e.worker.ID, "error", err)
+		e.cfg.Log.Warn("this worker finds the new work of others at its heartbeats only", "worker", e.worker.ID, "error", err)
 		return nil
 	}
 	return err

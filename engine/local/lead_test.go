@@ -142,8 +142,8 @@ func TestNotificationToTheLeaderIsLost(t *testing.T) {
 	})
 }
 
-// TestStandbyTakesOver ends the leader in order, and has it lose its store: the standby leads within
-// a look at the connections, or after the lease (RC12, RC31).
+// TestStandbyTakesOver ends the leader in order, and has it lose its store: the standby leads
+// within a look at the connections, or after the lease (RC12, RC31).
 func TestStandbyTakesOver(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

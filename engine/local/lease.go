@@ -249,8 +249,8 @@ func (e *Engine) wakeWaiting(ctx context.Context) error {
 	return nil
 }
 
-// wakeUnread has the leader wake the drivers of sessions that other workers wrote to, if no word of
-// it arrived.
+// wakeUnread has the leader wake the drivers of sessions that other workers wrote to, if no
+// notification of it arrived.
 func (e *Engine) wakeUnread(ctx context.Context) error {
 	if !e.leads() {
 		return nil

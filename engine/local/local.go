@@ -7,9 +7,10 @@
 //
 // The package decides when work is done, and in which process: it starts the drivers of sessions
 // (drivers.go), runs the worker's loop (in this file), renews the lease that fences the worker on a
-// shared store (lease.go), and calls the passes of schedules, cleanup and retention (passes.go). An
-// engine that works under the grants of a scheduler outside of the process leaves these decisions
-// to it (granted.go). The work itself, and everything that callers may ask, is in engine/host.
+// shared store (lease.go), where one worker leads and the others stand by (lead.go), and calls the
+// passes of schedules, cleanup and retention (passes.go). An engine that works under the grants of
+// a scheduler outside of the process leaves these decisions to it (granted.go). The work itself,
+// and everything that callers may ask, is in engine/host.
 package local
 
 import (
@@ -178,8 +179,11 @@ func (e *Engine) recover(ctx context.Context) error {
 			}
 			return err
 		})
-		if err != nil || !leads {
+		if err == nil && !leads {
+			e.cfg.Log.Info("this worker stands by; another one leads", "worker", e.worker.ID)
 			e.wakeWoken()
+		}
+		if err != nil || !leads {
 			return err
 		}
 	}
@@ -316,7 +320,7 @@ func (e *Engine) loop(ctx context.Context) error {
 		case <-e.lease.moreOrphans:
 			err = e.continueTakeOver(ctx)
 		case <-e.slotsFreed:
-			e.tell(work{Queued: true})
+			e.notify(work{Queued: true})
 			_, err = e.host.StartQueued(ctx)
 		}
 		if store.Broken(err) || errors.Is(err, perdure.Lost) {

@@ -84,7 +84,7 @@ func (e *Engine) keepTime(ctx context.Context) error {
 			return nil
 		case <-e.replanned:
 			looked = false
-			e.tell(work{Schedule: true})
+			e.notify(work{Schedule: true})
 		case <-rings:
 			looked = !e.cfg.Workers.Shared // other workers may have created schedules
 		}
