@@ -207,3 +207,40 @@ steps: [{text: x}, {text: it runs, repeat: true}]
 		}
 	})
 }
+
+// TestNextProcessOfAHome kills the only worker of a database. The next process of the same data
+// directory works at once: it does not wait for the lease of the former one (RC31).
+func TestNextProcessOfAHome(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New(memory.Config{})
+		w := newSharedWorld(t, enginetest.Setup{Script: `
+rules:
+  - when: {not_called: spawn_background}
+    calls: [{name: spawn_background, args: {tool: bg_hold, args: {}}}]
+steps: [{text: x}, {text: it runs, repeat: true}]
+`}, func(*testing.T) store.Store { return st }, func(store.Store) {})
+		former := w.joinAt(t, local.Storage{Home: "home_1"})
+		session, err := former.Sessions().Create(t.Context(), perdure.Agent{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := former.Send(t.Context(), session.ID, perdure.Text("go")); err != nil {
+			t.Fatal(err)
+		}
+		w.Entered(t, "bg_hold", 1)
+		w.KillEngine(t, former)
+
+		next := w.joinAt(t, local.Storage{Home: "home_1"})
+		synctest.Wait()
+
+		if !local.Leads(next.(*local.Engine)) {
+			t.Error("the next process does not lead at once")
+		}
+		w.Entered(t, "bg_hold", 2)
+		w.Release("bg_hold")
+		if err := next.Sessions().WaitIdle(t.Context(), session.ID); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -50,6 +50,9 @@ func (e *Engine) register(ctx context.Context) (begun time.Time, err error) {
 			if free, err = host.ClaimStore(tx, e.schedulerName()); err != nil || !free {
 				return err
 			}
+			if err := e.removeEarlier(tx); err != nil {
+				return err
+			}
 			worker := e.worker
 			worker.StartedAt, worker.LeaseUntil = tx.Now(), tx.Now().Add(e.cfg.Workers.Lease)
 			return tx.Workers().Put(worker)
@@ -67,6 +70,21 @@ func (e *Engine) register(ctx context.Context) (begun time.Time, err error) {
 		}
 	}
 	return begun, nil
+}
+
+// removeEarlier removes the earlier workers of this home, whose leases may not have expired. One
+// process at a time has a data directory, so they are dead (RC31).
+func (e *Engine) removeEarlier(tx store.Tx) error {
+	if !e.cfg.Workers.Shared || e.worker.Home == "" {
+		return nil
+	}
+	workers, err := tx.Workers().List()
+	for _, w := range workers {
+		if w.Home == e.worker.Home && w.ID != e.worker.ID {
+			err = errors.Join(err, tx.Workers().Remove(w.ID))
+		}
+	}
+	return err
 }
 
 // schedulerName is the name of the scheduler that gives out this engine's work.
