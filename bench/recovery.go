@@ -87,9 +87,6 @@ func runRecoverRole(ctx context.Context, at engineRigConfig, runs int, out io.Wr
 		once.Do(func() { fmt.Fprintln(out, saidMoving) })
 		entered <- struct{}{}
 	}}
-	if at.URL != "" {
-		at.Lease = recoveryLease
-	}
 	w, err := openEngineRig(ctx, at)
 	if err != nil {
 		return err
