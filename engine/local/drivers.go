@@ -89,8 +89,8 @@ func (e scheduler) LeaseHeld() bool { return e.leaseHeld() }
 // Granted reports whether a scheduler outside of this process gives out the work.
 func (e scheduler) Granted() bool { return e.outside != nil }
 
-// Leads reports whether this worker does all the work that is bound to no other home.
-func (e scheduler) Leads() bool { return e.leads() }
+// Leads reports whether this worker works on what is bound to no other home.
+func (e scheduler) Leads() bool { return e.leads() || e.cfg.Workers.Transient }
 
 // drive runs a driver until its session is idle, and again if it was woken in the meantime.
 func (e *Engine) drive(ctx context.Context, id perdure.SessionID, d *host.Driver) {

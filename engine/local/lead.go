@@ -23,7 +23,8 @@ const (
 // newWork is the type of the frames by which other workers notify the leader of new work.
 const newWork = "work.new"
 
-// leads reports whether this worker does all work that is bound to no other home.
+// leads reports whether this worker does all work that is bound to no other home. A transient
+// worker does while none leads.
 func (e *Engine) leads() bool {
 	return !e.cfg.Workers.Shared || e.outside != nil || e.lease.leads.Load()
 }
@@ -43,7 +44,7 @@ func (e *Engine) elected(ctx context.Context) (mine bool, err error) {
 		}
 		return err
 	})
-	if err == nil && mine {
+	if err == nil && mine && !e.cfg.Workers.Transient {
 		err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 			if mine, err = tx.Workers().Elect(leader); err != nil || !mine {
 				return err

@@ -244,3 +244,38 @@ steps: [{text: x}, {text: it runs, repeat: true}]
 		}
 	})
 }
+
+// TestTransientWorker has a process for one command work before and while a server leads. It works
+// on what it is asked for, and never takes the role of the server (RC12).
+func TestTransientWorker(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &pair{round: newRound(t, 1, clockRings)}
+		command := p.join(transient, 0, false)
+		synctest.Wait()
+		if !local.Leads(command.eng) {
+			t.Error("the command takes over nothing although no worker leads")
+		}
+		server := p.join("server", 0, false)
+		p.leader, p.standby = server, command
+		synctest.Wait()
+		if !local.Leads(server.eng) {
+			t.Error("the server stands by while a command works")
+		}
+		pass(6 * time.Second)
+		if local.Leads(command.eng) {
+			t.Error("the command does other work while a server leads")
+		}
+		p.begin(command)
+		p.say(command, perdure.Text("note#1 bg_note#2"))
+		p.quiet(command)
+
+		if got := p.workers(); len(got) != 1 || got[local.Worker(command.eng)] < 2 {
+			t.Errorf("calls by worker: %v, want all by the command %s", got, local.Worker(command.eng))
+		}
+		p.end(command)
+		p.say(server, perdure.Text("note#3"))
+		p.quiet(server)
+		p.end(server)
+	})
+}

@@ -62,6 +62,9 @@ type member struct {
 	ended chan error // capacity 1
 }
 
+// transient is the name of a worker for one command.
+const transient = "transient"
+
 // join opens a worker and runs it. It freezes at one of its transactions; point 0: not by itself.
 func (r *round) join(name string, point int, after bool) *member {
 	r.t.Helper()
@@ -70,7 +73,7 @@ func (r *round) join(name string, point int, after bool) *member {
 	eng, err := local.Open(context.WithoutCancel(r.t.Context()), local.Config{
 		Store: m.desk, Model: obedient{}, Tools: r.tools(m.desk),
 		Limits: local.Limits{SlotsPerSession: 3, MaxExecutions: -1, NoProgress: -1}, Timing: local.Timing{Drain: -1},
-		Workers: local.Workers{Shared: true},
+		Workers: local.Workers{Shared: true, Transient: name == transient},
 	})
 	if err != nil {
 		r.t.Fatal(err)
