@@ -1,1 +1,0 @@
-export{t as Ending}from"./ending-B_q4ZAfv.js";
