@@ -78,7 +78,7 @@ func ConnectionOf(call tool.Call) perdure.SessionID {
 	if call.Session != "" {
 		return call.Session
 	}
-	return perdure.SessionID("outside " + call.Org + "/" + call.User)
+	return perdure.SessionID(fmt.Sprintf("outside %q %q", call.Org, call.User)) // unambiguous, whatever the names contain
 }
 
 // Spec implements tool.Tool.
