@@ -40,6 +40,11 @@ func runChild(ctx context.Context, role string, out io.Writer) error {
 	at := engineRigConfig{Dir: os.Getenv(childDir), URL: os.Getenv(childURL)}
 	switch role {
 	case roleRecover:
+		if at.URL != "" {
+			at.Lease = recoveryLease
+		}
+		return runRecoverRole(ctx, at, runs, out)
+	case roleStandby:
 		return runRecoverRole(ctx, at, runs, out)
 	case rolePark:
 		return runParkRole(ctx, at, runs, out)

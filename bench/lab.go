@@ -34,6 +34,7 @@ func experiments() []experiment {
 		{"trees", measureTrees},
 		{"watcher", measureWatcher},
 		{"recovery", measureRecovery},
+		{"standby", measureStandby},
 		{"journal", measureJournal},
 		{"sessions", measureSessions},
 		{"parked", measureParked}, // takes longest

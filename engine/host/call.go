@@ -76,8 +76,8 @@ func hintsOf(spec tool.Spec) *engine.ToolHints {
 	}
 }
 
-// Call runs a pure or idempotent tool once, outside any session. Nothing is claimed, so a tool
-// of class at_most_once is refused.
+// Call runs a pure or idempotent tool once, outside any session, with the accounts of the acting
+// user. Nothing is claimed, so a tool of class at_most_once is refused.
 func (e hostTools) Call(ctx context.Context, name string, args json.RawMessage) (perdure.ToolResult, error) {
 	t, ok := e.cfg.Tools.Get(name)
 	if !ok {
@@ -88,7 +88,7 @@ func (e hostTools) Call(ctx context.Context, name string, args json.RawMessage) 
 		return perdure.ToolResult{}, fmt.Errorf("call tool %s: %w: a tool of class %s runs only in a session, "+
 			"where its calls are claimed", name, perdure.Invalid, spec.Class)
 	}
-	call := tool.Call{ID: "call_outside", Execution: 1, Tool: name, Args: args, Class: spec.Class}
+	call := callerOf(ctx, tool.Call{ID: "call_outside", Execution: 1, Tool: name, Args: args, Class: spec.Class})
 	result, err := e.runOutsideSession(ctx, call)
 	if err != nil {
 		return perdure.ToolResult{}, fmt.Errorf("call tool %s: %w", name, err)
@@ -109,10 +109,11 @@ func (e hostTools) runOutsideSession(ctx context.Context, call tool.Call) (resul
 	if e.cfg.Ports.Executor != nil {
 		by = e.cfg.Ports.Executor
 	}
-	env := tool.Env{Registry: e.cfg.Tools, Egress: e.cfg.Ports.Egress, Trace: telemetry.TraceParent(ctx)}
+	ports, mask := accountPorts(ctx, e.Host)
+	env := tool.Env{Call: call, Registry: e.cfg.Tools, Egress: e.cfg.Ports.Egress, Ports: ports, Trace: telemetry.TraceParent(ctx)}
 	result = e.cfg.Tools.Protect(call, func() (r tool.Result) {
 		r, err = by.Execute(ctx, call, env)
 		return r
 	})
-	return result, err
+	return mask.Result(result), err
 }

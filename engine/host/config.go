@@ -48,10 +48,14 @@ type Config struct {
 
 // Workers configures how this process shares the store with others.
 type Workers struct {
-	Shared     bool          // other workers use the store too: leases decide which worker is dead, not a lock (LG20)
-	Lease      time.Duration // of this worker, at least three times Beat; 0: 10 s
-	Beat       time.Duration // the interval of the worker's heartbeats; 0: 2 s
-	OrphanScan time.Duration // how often a shared store is scanned for the work of dead workers (RC12); 0: 5 s
+	Shared bool          // other workers use the store too: leases decide which worker is dead, not a lock (LG20)
+	Lease  time.Duration // of this worker, at least three times Beat; 0: 10 s
+	Beat   time.Duration // the interval of the worker's heartbeats; 0: 2 s
+	// Transient says that this process ends with a command, or has tools of its own: it works on
+	// what it is asked for, whichever worker leads, and does other work only while none leads
+	// (RC12).
+	Transient  bool
+	OrphanScan time.Duration // how often the leader renews its role and looks for the work of dead workers (RC12); 0: 5 s
 	// HomeWait is how long what a command left waits for the next process of its data directory
 	// before other workers continue without it (RC24). 0: 2 min; -1: for ever.
 	HomeWait time.Duration

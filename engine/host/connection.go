@@ -94,7 +94,10 @@ func (e hostConnections) Test(ctx context.Context, name string) (engine.Connecti
 	if e.cfg.Catalogue.Providers.Connections == nil || key.Org != "" {
 		return engine.Connection{}, fmt.Errorf("connection %.80q: %w", name, perdure.NotFound)
 	}
-	return e.cfg.Catalogue.Providers.Connections.Test(ctx, name)
+	ports, mask := accountPorts(ctx, e.Host)
+	c, err := e.cfg.Catalogue.Providers.Connections.Test(ctx, name, ports)
+	c.LastError = mask.Mask(c.LastError)
+	return c, err
 }
 
 // testAccount opens the token of an account, and refreshes it if it is about to expire.

@@ -67,6 +67,9 @@ type Worker interface {
 	// Granted reports whether work is taken under grants only, which a scheduler outside of this
 	// process gives out. It is always the same.
 	Granted() bool
+	// Leads reports whether this process does all the work that is bound to no other home. If not,
+	// it works only on the sessions that are bound to its home.
+	Leads() bool
 }
 
 // Host is an engine without its scheduler. It is safe for concurrent use. Requests of callers are

@@ -12,6 +12,7 @@ import (
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/connection"
 	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/tool"
 )
 
 // Providers is the part of the program's configuration that callers can read. The zero value is
@@ -44,8 +45,10 @@ type OAuthProvider = connection.Provider
 type Connections interface {
 	// List returns the connections in the order of their names. It contacts no server.
 	List(ctx context.Context) ([]engine.Connection, error)
-	// Test connects to a server again and returns the result. NotFound: no such connection.
-	Test(ctx context.Context, name string) (engine.Connection, error)
+	// Test connects to a server again and returns the result. It may use the accounts of the acting
+	// user, for instance for a server that lists its tools only for them; nothing of a token may be
+	// returned or stored. NotFound: no such connection.
+	Test(ctx context.Context, name string, of tool.Ports) (engine.Connection, error)
 }
 
 // ConfiguredAgent is an agent from the program's configuration.

@@ -19,4 +19,5 @@ func (idle) Go(func(context.Context)) bool { return false }
 func (idle) Running() bool                 { return false }
 func (idle) Stopping() bool                { return false }
 func (idle) LeaseHeld() bool               { return true }
+func (idle) Leads() bool                   { return true }
 func (idle) Granted() bool                 { return false }

@@ -362,7 +362,7 @@ func TestCleanupGoesOn(t *testing.T) {
 			t.Parallel()
 			eachYard(t, func(y *yard) {
 				first, second := newCleaner(), newCleaner()
-				_, end := y.engine(local.Config{Workers: local.Workers{Shared: shared}, Cleanup: local.Cleanup{Cleaners: map[string]tool.LeaseCleaner{"cloud": first}}}, keepsStill)
+				_, end := y.engine(local.Config{Workers: local.Workers{Shared: shared, Lease: 2 * time.Hour}, Cleanup: local.Cleanup{Cleaners: map[string]tool.LeaseCleaner{"cloud": first}}}, keepsStill)
 				y.lease("ada")
 				y.pass(time.Hour)
 				l := first.called(y.T)

@@ -47,7 +47,9 @@ type SQLLimits struct {
 	Timeout       time.Duration // of a statement; 0: 30 s
 }
 
-// OpenDataDir opens a data directory. The caller closes it after Run has returned.
+// OpenDataDir opens a data directory. The caller closes it after Run has returned, and makes sure
+// that one process at a time works in the directory: over a shared store an engine declares the
+// earlier workers of its directory dead when it starts (RC31).
 //
 // If there is no keyring, OpenDataDir creates one, unless the store is shared or has encrypted
 // secrets already: then the existing keyring must be copied into the directory. Until that is done

@@ -24,7 +24,11 @@ type disconnection struct {
 // process without a connection and it has sent no heartbeat in between: a living process connects
 // again within that time.
 func (e *Engine) endDisconnected(ctx context.Context) error {
-	found, err := store.Read(ctx, e.cfg.Store, e.findDisconnected)
+	var vacant bool
+	found, err := store.Read(ctx, e.cfg.Store, func(r store.Reader) (found []store.Worker, err error) {
+		found, vacant, err = e.findDisconnected(r)
+		return found, err
+	})
 	before := e.lease.disconnected
 	e.lease.disconnected = map[perdure.WorkerID]disconnection{}
 	if err != nil {
@@ -41,7 +45,10 @@ func (e *Engine) endDisconnected(ctx context.Context) error {
 			ended = append(ended, w)
 		}
 	}
-	if len(ended) == 0 {
+	switch {
+	case len(ended) == 0 && vacant:
+		return e.scanOrphans(ctx)
+	case len(ended) == 0:
 		return nil
 	}
 	err = e.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
@@ -56,21 +63,23 @@ func (e *Engine) endDisconnected(ctx context.Context) error {
 	return e.scanOrphans(ctx)
 }
 
-// findDisconnected lists the workers without a connection. The scanner looks at all workers, and
-// the others look at the scanner.
-func (e *Engine) findDisconnected(r store.Reader) ([]store.Worker, error) {
-	last, err := lastScanIn(r)
+// findDisconnected lists the workers without a connection. The leader looks at all workers, and the
+// others look at the leader. vacant: no other worker leads any longer.
+func (e *Engine) findDisconnected(r store.Reader) (found []store.Worker, vacant bool, err error) {
+	last, err := lastLeader(r)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	switch by := perdure.WorkerID(last.Content); by {
-	case "":
-		return nil, nil
-	case e.worker.ID:
-		return r.Workers().Disconnected("")
-	default:
-		return r.Workers().Disconnected(by)
+	by := perdure.WorkerID(last.Content)
+	if by == e.worker.ID {
+		found, err = r.Workers().Disconnected("")
+		return found, false, err
 	}
+	if vacant, err = e.mayLead(r, last); err != nil || vacant || by == "" {
+		return nil, vacant, err
+	}
+	found, err = r.Workers().Disconnected(by)
+	return found, false, err
 }
 
 // disconnectedWorkers lists the workers without a connection, or only one of them.

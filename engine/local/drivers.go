@@ -89,6 +89,9 @@ func (e scheduler) LeaseHeld() bool { return e.leaseHeld() }
 // Granted reports whether a scheduler outside of this process gives out the work.
 func (e scheduler) Granted() bool { return e.outside != nil }
 
+// Leads reports whether this worker works on what is bound to no other home.
+func (e scheduler) Leads() bool { return e.leads() || e.cfg.Workers.Transient }
+
 // drive runs a driver until its session is idle, and again if it was woken in the meantime.
 func (e *Engine) drive(ctx context.Context, id perdure.SessionID, d *host.Driver) {
 	for attempt := 1; ; attempt++ {
@@ -126,6 +129,9 @@ func (e *Engine) finish(ctx context.Context, id perdure.SessionID, d *host.Drive
 	}
 	if err != nil && ctx.Err() == nil && !notHere(err) {
 		e.cfg.Log.Error("session released after error", "session", id, "error", err)
+	}
+	if notHere(err) {
+		e.notify(work{Session: id})
 	}
 	if err != nil {
 		// Not after a normal end: a call of an idle session that waits for a person continues in

@@ -18,5 +18,11 @@ func Blind(e *Engine) {
 	}
 }
 
+// Leads reports whether a worker leads, as far as it knows.
+func Leads(e *Engine) bool { return e.leads() }
+
+// Worker returns the id of an engine's worker.
+func Worker(e *Engine) perdure.WorkerID { return e.worker.ID }
+
 // NewDriver returns a driver of a session that Drive does not know.
 func (g *Granted) NewDriver(id perdure.SessionID) *host.Driver { return g.engine.host.NewDriver(id) }

@@ -6,29 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine/host"
 	"github.com/perdure/perdure/store"
-)
-
-// fullScan is the number of orphan scans per full scan. A full scan also looks for events in idle
-// sessions that a process wrote without waking anybody before it crashed.
-const fullScan = 12
-
-// firstScans is the number of scans after the start of any worker that are full scans, whichever
-// worker scans: an earlier worker of the same process may still have answered requests without
-// waking anybody.
-const firstScans = 7
-
-// One worker at a time has the role scanner, and scans for orphans (RC12). Its last scan is
-// recorded in a file that belongs to no session, so that no caller sees it: the file contains the
-// id of the worker, and its modification time by the store's clock is the time of the scan.
-const (
-	scanner                    = "scanner"
-	scans    perdure.SessionID = "orphan_scans"
-	lastScan                   = "/last"
 )
 
 // lease is the worker's own lease on a shared store. Other workers see the lease in the store; this
@@ -48,7 +31,7 @@ type lease struct {
 	seen map[perdure.SessionID]int64
 	// only touched by the heartbeats: since when sessions wait for this home that were woken
 	waiting     map[perdure.SessionID]time.Time
-	scans       int           // only touched by Run: the number of orphan scans
+	leads       atomic.Bool   // this worker leads, as far as it knows
 	moreOrphans chan struct{} // capacity 1: the last scan left tasks of dead workers
 	// only touched by Run: the workers that were not connected at the last look
 	disconnected map[perdure.WorkerID]disconnection
@@ -65,6 +48,9 @@ func (e *Engine) register(ctx context.Context) (begun time.Time, err error) {
 		begun = time.Now()
 		err = e.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
 			if free, err = host.ClaimStore(tx, e.schedulerName()); err != nil || !free {
+				return err
+			}
+			if err := e.removeEarlier(tx); err != nil {
 				return err
 			}
 			worker := e.worker
@@ -84,6 +70,21 @@ func (e *Engine) register(ctx context.Context) (begun time.Time, err error) {
 		}
 	}
 	return begun, nil
+}
+
+// removeEarlier removes the earlier workers of this home, whose leases may not have expired. One
+// process at a time has a data directory, so they are dead (RC31).
+func (e *Engine) removeEarlier(tx store.Tx) error {
+	if !e.cfg.Workers.Shared || e.worker.Home == "" {
+		return nil
+	}
+	workers, err := tx.Workers().List()
+	for _, w := range workers {
+		if w.Home == e.worker.Home && w.ID != e.worker.ID {
+			err = errors.Join(err, tx.Workers().Remove(w.ID))
+		}
+	}
+	return err
 }
 
 // schedulerName is the name of the scheduler that gives out this engine's work.
@@ -200,7 +201,7 @@ func (e *Engine) sendHeartbeats(ctx context.Context) {
 			refused = errors.Is(err, perdure.Conflict) // the store has another scheduler by now
 		case err == nil && e.outside == nil:
 			e.extend(begun)
-			err = errors.Join(e.wakeChanged(waiting), e.wakeWaiting(waiting))
+			err = errors.Join(e.wakeChanged(waiting), e.wakeWaiting(waiting), e.wakeUnread(waiting))
 		case err == nil:
 			_, err = e.disconnectedWorkers(waiting, "") // only a worker that was seen connected can be declared dead
 		}
@@ -266,31 +267,50 @@ func (e *Engine) wakeWaiting(ctx context.Context) error {
 	return nil
 }
 
-// scanOrphans takes over the work of dead workers, if this worker is the scanner (RC12).
+// wakeUnread has the leader wake the drivers of sessions that other workers wrote to, if no
+// notification of it arrived.
+func (e *Engine) wakeUnread(ctx context.Context) error {
+	if !e.leads() {
+		return nil
+	}
+	unread, err := store.Read(ctx, e.cfg.Store, func(r store.Reader) ([]store.Session, error) {
+		return r.Sessions().List(store.SessionFilter{Unread: true})
+	})
+	if err != nil {
+		return fmt.Errorf("list the sessions with unread events: %w", err)
+	}
+	for _, s := range unread {
+		if !e.host.WaitsElsewhere(s) {
+			scheduler{e}.Wake(s.ID)
+		}
+	}
+	return nil
+}
+
+// scanOrphans takes over the work of dead workers, if this worker leads (RC12).
 func (e *Engine) scanOrphans(ctx context.Context) error {
 	e.host.UpdateParents(ctx)
-	mine, err := e.elected(ctx)
-	if err == nil && !mine {
+	leads, err := e.elected(ctx)
+	if err == nil && !leads {
 		return e.scanHome(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	e.lease.scans++
 	if err := e.takeOver(ctx); err != nil {
 		return err
 	}
 	if err := e.host.ResumeBulks(ctx); err != nil {
 		return err
 	}
-	left, err := e.orphans(ctx, e.lease.scans%fullScan == 1)
+	left, err := e.orphans(ctx)
 	for _, id := range left {
 		scheduler{e}.Wake(id)
 	}
 	return err
 }
 
-// scanHome takes over what earlier workers of the same home left, whichever worker is the scanner:
+// scanHome takes over what earlier workers of the same home left, whichever worker leads:
 // no other worker may judge the remains of this home (RC23).
 func (e *Engine) scanHome(ctx context.Context) error {
 	if e.worker.Home == "" {
@@ -329,8 +349,8 @@ func (e *Engine) leftAtHome(r store.Reader) (ids []perdure.SessionID, err error)
 	return ids, err
 }
 
-// continueTakeOver continues an orphan scan that stopped at its batch size, if this worker is still
-// the scanner.
+// continueTakeOver continues an orphan scan that stopped at its batch size, if this worker still
+// leads.
 func (e *Engine) continueTakeOver(ctx context.Context) error {
 	mine, err := e.elected(ctx)
 	if err != nil || !mine {
@@ -371,74 +391,10 @@ func (e *Engine) noteDead(ctx context.Context) error {
 	return nil
 }
 
-// elected reports whether this worker is the scanner now, and records its scan. The last scanner
-// keeps the role as long as it is alive and scans in time. Safety does not depend on the election:
-// if two workers scan, only one of them acquires what both find (RC14).
-//
-// A lock decides among workers that want the role at the same time. A worker holds it only for the
-// transaction that records the scan, so a process that is paused while holding it loses the lock
-// together with its transaction.
-func (e *Engine) elected(ctx context.Context) (mine bool, err error) {
-	var last store.File
-	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
-		if last, err = lastScanIn(r); err == nil {
-			mine, err = e.mayScan(r, last)
-		}
-		return err
-	})
-	if err == nil && mine {
-		err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-			if mine, err = tx.Workers().Elect(scanner); err != nil || !mine {
-				return err
-			}
-			now, err := lastScanIn(tx.Reader())
-			if mine = string(now.Content) == string(last.Content) &&
-				now.UpdatedAt.Equal(last.UpdatedAt); err != nil || !mine {
-				return err
-			}
-			if err := e.host.Fence(tx.Reader()); err != nil {
-				return err
-			}
-			_, err = tx.Files().Put(scans, store.File{
-				Path: lastScan, Content: []byte(e.worker.ID), Encoding: store.EncodingText,
-			})
-			return err
-		})
-	}
-	if err != nil {
-		return false, fmt.Errorf("elect the orphan scanner: %w", err)
-	}
-	return mine, nil
-}
-
-// lastScanIn returns the record of the last orphan scan, or the zero value if there is none.
-func lastScanIn(r store.Reader) (store.File, error) {
-	last, err := r.Files().Get(scans, lastScan)
-	if errors.Is(err, perdure.NotFound) {
-		return store.File{}, nil
-	}
-	return last, err
-}
-
-// mayScan reports whether this worker may become or stay the scanner: it scanned last, the last
-// scanner is dead, or that scanner is late by half an interval. A scan in the future means that the
-// clock was set back, and says nothing about its worker.
-func (e *Engine) mayScan(r store.Reader, last store.File) (bool, error) {
-	id, since := perdure.WorkerID(last.Content), r.Now().Sub(last.UpdatedAt)
-	if id == e.worker.ID || since < 0 || since >= e.cfg.Workers.OrphanScan*3/2 {
-		return true, nil
-	}
-	w, err := r.Workers().Get(id)
-	if errors.Is(err, perdure.NotFound) {
-		return true, nil
-	}
-	return err == nil && !w.LeaseUntil.After(r.Now()), err
-}
-
-// orphans lists the sessions that dead workers left. With all, or after a worker has died or
-// started, it includes idle sessions with events that nobody has read. It also removes the rows of
-// dead workers: a worker without a row counts as dead, like one with an expired lease.
-func (e *Engine) orphans(ctx context.Context, all bool) (ids []perdure.SessionID, err error) {
+// orphans lists the sessions that dead workers left, and those with events that nobody has read. It
+// also removes the rows of dead workers: a worker without a row counts as dead, like one with an
+// expired lease.
+func (e *Engine) orphans(ctx context.Context) (ids []perdure.SessionID, err error) {
 	var dead []perdure.WorkerID
 	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
 		ids, dead = nil, nil
@@ -451,11 +407,15 @@ func (e *Engine) orphans(ctx context.Context, all bool) (ids []perdure.SessionID
 			if live[w.ID] = w.ID == e.worker.ID || w.LeaseUntil.After(r.Now()); !live[w.ID] {
 				dead = append(dead, w.ID)
 			}
-			all = all || r.Now().Sub(w.StartedAt) < firstScans*e.cfg.Workers.OrphanScan
 		}
-		sessions, err := r.Sessions().List(store.SessionFilter{HasDriver: !all && len(dead) == 0})
+		driven, err := r.Sessions().List(store.SessionFilter{HasDriver: true})
+		if err != nil {
+			return err
+		}
+		unread, err := r.Sessions().List(store.SessionFilter{Unread: true})
+		sessions := slices.Concat(driven, unread)
 		for _, s := range sessions {
-			if (s.Worker != "" && !live[s.Worker] || s.Worker == "" && s.Unread()) && !e.host.WaitsElsewhere(s) {
+			if (s.Worker == "" || !live[s.Worker]) && !e.host.WaitsElsewhere(s) {
 				ids = append(ids, s.ID)
 			}
 		}

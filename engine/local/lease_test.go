@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -61,6 +62,9 @@ type member struct {
 	ended chan error // capacity 1
 }
 
+// transient is the name of a worker for one command.
+const transient = "transient"
+
 // join opens a worker and runs it. It freezes at one of its transactions; point 0: not by itself.
 func (r *round) join(name string, point int, after bool) *member {
 	r.t.Helper()
@@ -69,7 +73,7 @@ func (r *round) join(name string, point int, after bool) *member {
 	eng, err := local.Open(context.WithoutCancel(r.t.Context()), local.Config{
 		Store: m.desk, Model: obedient{}, Tools: r.tools(m.desk),
 		Limits: local.Limits{SlotsPerSession: 3, MaxExecutions: -1, NoProgress: -1}, Timing: local.Timing{Drain: -1},
-		Workers: local.Workers{Shared: true},
+		Workers: local.Workers{Shared: true, Transient: name == transient},
 	})
 	if err != nil {
 		r.t.Fatal(err)
@@ -191,14 +195,14 @@ func (r *round) begin(m *member) {
 	r.id = session.ID
 }
 
-// paused runs one round: the first worker is frozen beyond its lease at some transaction, the
-// second takes over and finishes, and the first continues. It returns the violations.
+// paused runs one round: the leader is frozen beyond its lease at some transaction, the second
+// worker takes over and finishes, and the first continues. It returns the violations.
 func (r *round) paused() []string {
+	a := r.join("a", 0, false)
+	synctest.Wait()
 	b := r.join("b", 0, false)
 	synctest.Wait()
 	r.begin(b)
-	a := r.join("a", 0, false)
-	synctest.Wait()
 	a.mu.Lock()
 	a.point, a.after = a.n+1+r.dice.IntN(25), r.dice.IntN(2) == 0
 	a.mu.Unlock()
@@ -272,13 +276,14 @@ func leaseRounds(t *testing.T, n int) (from, to uint64) {
 	return from, from + uint64(n)
 }
 
-// crowd runs one round of three workers, each of which is frozen beyond its lease once and
-// replaced.
+// crowd runs one round of three workers. Three times the one that leads is frozen beyond its lease
+// and replaced.
 func (r *round) crowd() []string {
 	members := []*member{r.join("a", 0, false), r.join("b", 0, false), r.join("c", 0, false)}
 	synctest.Wait()
 	r.begin(members[0])
-	for i := range members {
+	for range 3 {
+		i := max(slices.IndexFunc(members, func(m *member) bool { return local.Leads(m.eng) }), 0)
 		m := members[i]
 		for _, any := range members {
 			r.say(any, r.wish())
@@ -288,7 +293,7 @@ func (r *round) crowd() []string {
 		if r.pauses != clockRings {
 			local.Blind(m.eng)
 		}
-		next := r.join(m.name+"2", 0, false)
+		next := r.join(m.name+"'", 0, false)
 		pass(time.Duration(12+r.dice.IntN(20)) * time.Second)
 		m.thaw()
 		pass(time.Duration(1+r.dice.IntN(5)) * time.Second)

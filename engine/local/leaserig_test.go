@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -41,6 +42,7 @@ type desk struct {
 	office *office
 	name   string
 	spy    spyConfig
+	mute   atomic.Bool // what it publishes is lost
 
 	mu     sync.Mutex
 	ice    chan struct{}    // guarded by mu; nil: nothing is frozen. Closed by thaw
@@ -136,7 +138,9 @@ func (d *desk) Watch(ctx context.Context, id perdure.SessionID, after int64, fn 
 
 func (d *desk) Publish(f store.Frame) {
 	d.stand()
-	d.Store.Publish(f)
+	if !d.mute.Load() {
+		d.Store.Publish(f)
+	}
 }
 
 // seenTx records the writes of a transaction.
@@ -324,7 +328,8 @@ func (s seenTxJournal) Append(id perdure.SessionID, events []perdure.Event) erro
 			continue
 		}
 		switch e.Fact.(type) {
-		case perdure.MessageReceived, perdure.InterruptRequested, perdure.TaskCancelRequested, perdure.SessionCreated, perdure.TaskCancelReceipt:
+		case perdure.MessageReceived, perdure.InterruptRequested, perdure.TaskCancelRequested, perdure.SessionCreated, perdure.TaskCancelReceipt,
+			perdure.ScheduleCreated:
 		case perdure.TaskUpdated, perdure.TaskCreated, perdure.TaskReattached: // checked with the row
 		default:
 			s.note(string(id), "%s", e.Type())

@@ -7,9 +7,10 @@
 //
 // The package decides when work is done, and in which process: it starts the drivers of sessions
 // (drivers.go), runs the worker's loop (in this file), renews the lease that fences the worker on a
-// shared store (lease.go), and calls the passes of schedules, cleanup and retention (passes.go). An
-// engine that works under the grants of a scheduler outside of the process leaves these decisions
-// to it (granted.go). The work itself, and everything that callers may ask, is in engine/host.
+// shared store (lease.go), where one worker leads and the others stand by (lead.go), and calls the
+// passes of schedules, cleanup and retention (passes.go). An engine that works under the grants of
+// a scheduler outside of the process leaves these decisions to it (granted.go). The work itself,
+// and everything that callers may ask, is in engine/host.
 package local
 
 import (
@@ -108,6 +109,9 @@ func (e *Engine) Run(ctx context.Context) error {
 	if err == nil {
 		if e.outside == nil {
 			e.background(work, e.keepTime)
+			if e.cfg.Workers.Shared {
+				e.background(work, e.hearOthers)
+			}
 		}
 		e.background(work, e.host.SendWebhooks)
 		e.background(work, e.stopCanceled)
@@ -165,8 +169,24 @@ func (e *Engine) admitRun() error {
 }
 
 // recover takes over the work of earlier workers (RC12): first tasks, then sessions that had a
-// driver or have unread events.
+// driver or have unread events. A worker that does not lead takes over what they left at its home.
 func (e *Engine) recover(ctx context.Context) error {
+	if e.cfg.Workers.Shared {
+		leads := false
+		err := retryUnavailable(ctx, func() (err error) {
+			if leads, err = e.elected(ctx); err == nil && !leads {
+				err = e.scanHome(ctx)
+			}
+			return err
+		})
+		if err == nil && !leads {
+			e.cfg.Log.Info("this worker stands by; another one leads", "worker", e.worker.ID)
+			e.wakeWoken()
+		}
+		if err != nil || !leads {
+			return err
+		}
+	}
 	if err := e.catchUp(ctx); err != nil {
 		return err
 	}
@@ -181,6 +201,12 @@ func (e *Engine) recover(ctx context.Context) error {
 	for _, id := range unfinished {
 		scheduler{e}.Wake(id)
 	}
+	e.wakeWoken()
+	return nil
+}
+
+// wakeWoken wakes the drivers of sessions that were woken before Run.
+func (e *Engine) wakeWoken() {
 	e.mu.Lock()
 	woken := e.woken
 	e.woken = map[perdure.SessionID]struct{}{}
@@ -188,7 +214,6 @@ func (e *Engine) recover(ctx context.Context) error {
 	for id := range woken {
 		scheduler{e}.Wake(id)
 	}
-	return nil
 }
 
 // catchUp takes over tasks of earlier workers and starts queued ones. A task that cannot be taken
@@ -225,7 +250,7 @@ func retryUnavailable(ctx context.Context, do func() error) error {
 // removes the rows of earlier workers.
 func (e *Engine) unfinished(ctx context.Context) ([]perdure.SessionID, error) {
 	if e.cfg.Workers.Shared {
-		return e.orphans(ctx, true)
+		return e.orphans(ctx)
 	}
 	ids := []perdure.SessionID{}
 	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
@@ -295,6 +320,7 @@ func (e *Engine) loop(ctx context.Context) error {
 		case <-e.lease.moreOrphans:
 			err = e.continueTakeOver(ctx)
 		case <-e.slotsFreed:
+			e.notify(work{Queued: true})
 			_, err = e.host.StartQueued(ctx)
 		}
 		if store.Broken(err) || errors.Is(err, perdure.Lost) {

@@ -41,14 +41,20 @@ func (e *Engine) stopCanceled(ctx context.Context) error {
 
 // keepTime fires schedules until ctx ends or the store is broken.
 func (e *Engine) keepTime(ctx context.Context) error {
-	if err := retryUnavailable(ctx, func() error { return e.host.Timekeeper().Rearm(ctx) }); err != nil {
-		return err
-	}
 	nap := time.NewTimer(0)
 	defer nap.Stop()
 	var next time.Time // wall clock; zero: nothing is planned that this engine knows of
-	looked := false
+	looked, armed := false, false
 	for {
+		if !e.leads() {
+			looked, armed, next = true, false, time.Time{}
+		}
+		if e.leads() && !armed {
+			if err := retryUnavailable(ctx, func() error { return e.host.Timekeeper().Rearm(ctx) }); err != nil {
+				return err
+			}
+			looked, armed = false, true
+		}
 		if !looked || !next.IsZero() && !time.Now().Before(next) {
 			var err error
 			next, err = e.host.Timekeeper().FireDue(ctx)
@@ -78,6 +84,7 @@ func (e *Engine) keepTime(ctx context.Context) error {
 			return nil
 		case <-e.replanned:
 			looked = false
+			e.notify(work{Schedule: true})
 		case <-rings:
 			looked = !e.cfg.Workers.Shared // other workers may have created schedules
 		}

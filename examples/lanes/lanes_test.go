@@ -23,7 +23,7 @@ import (
 )
 
 // patience bounds every wait.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // stage is a session whose agent calls one tool once.
 type stage struct {

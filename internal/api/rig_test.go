@@ -490,7 +490,7 @@ func (tickets) List(context.Context) ([]engine.Connection, error) {
 	return []engine.Connection{{Name: "tickets", Kind: "mcp_stdio", Command: "tickets", State: engine.ConnectionUnknown, Tools: []string{}}}, nil
 }
 
-func (t tickets) Test(ctx context.Context, name string) (engine.Connection, error) {
+func (t tickets) Test(ctx context.Context, name string, _ tool.Ports) (engine.Connection, error) {
 	all, err := t.List(ctx)
 	if name != all[0].Name {
 		return engine.Connection{}, fmt.Errorf("connection %q: %w", name, perdure.NotFound)

@@ -86,3 +86,47 @@ func TestC07Typed(t *testing.T) {
 	x.shows(building + " has ended: succeeded")
 	x.ends(0)
 }
+
+// TestU6Senders: three people are attached to one task of a server, each with their own token, and
+// one of them only watches. All see what another one sends, and the name of the sender. Both
+// writers reach the task.
+func TestU6Senders(t *testing.T) {
+	t.Parallel()
+	d := newDoorway(t, nil)
+	d.start()
+	work := t.TempDir()
+	home := func(token string) terminalHome {
+		return terminalHome{t: t, folder: work, env: append(os.Environ(), "HOME="+work, "PERDURE_SERVER="+d.url, "PERDURE_TOKEN="+token, "TERM=xterm", "GORACE=atexit_sleep_ms=0")}
+	}
+	h := home(d.token)
+	session := strings.TrimSpace(h.says("session", "new", "--model", d.script(askingScript), "--capability", "bashkit_shell", "--workspace", work, "-o", "name"))
+	h.says("session", "send", session, "build")
+	var task string
+	d.until("a running task", func() bool {
+		task = strings.TrimSpace(h.says("task", "list", "--session", session, "--state", "running", "-o", "name"))
+		return task != ""
+	})
+	attach := func(name string, flags ...string) *terminal {
+		x := onTerminal(t, home(d.tokenFor(`{"name": "laptop", "user": "`+name+`", "scopes": ["read", "write"]}`)).env, "perdure", append([]string{"attach", task}, flags...)...)
+		x.shows("begun")
+		return x
+	}
+	alice, bob, carol := attach("alice"), attach("bob"), attach("carol", "--read-only")
+
+	alice.press("leave out the drafts\r")
+	bob.shows("alice sent: leave out the drafts")
+	carol.shows("alice sent: leave out the drafts")
+	bob.press("and the notes\r")
+	alice.shows("bob sent: and the notes")
+	carol.shows("bob sent: and the notes")
+	if err := os.WriteFile(filepath.Join(work, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, x := range map[string]*terminal{"alice": alice, "bob": bob, "carol": carol} {
+		x.shows(task + " has ended: succeeded")
+		x.ends(0)
+		if strings.Contains(x.all.String(), name+" sent:") {
+			t.Errorf("%s is shown their own message: %q", name, x.all.String())
+		}
+	}
+}

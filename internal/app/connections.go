@@ -15,6 +15,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/engine/local"
+	"github.com/perdure/perdure/tool"
 	"github.com/perdure/perdure/tool/mcptool"
 )
 
@@ -43,23 +44,25 @@ func (c *connections) List(context.Context) (found []engine.Connection, err erro
 	return found, nil
 }
 
-func (c *connections) Test(ctx context.Context, name string) (engine.Connection, error) {
+// Test implements local.Connections. A server whose headers name accounts gets the tokens of those
+// that are connected, because many such servers list their tools for nobody else.
+func (c *connections) Test(ctx context.Context, name string, of tool.Ports) (engine.Connection, error) {
 	home, err := c.home()
 	if err != nil {
 		return engine.Connection{}, err
 	}
-	of, ok := home.Servers[name]
+	entry, ok := home.Servers[name]
 	if !ok {
 		return engine.Connection{}, fmt.Errorf("connection %.80q: %w", name, perdure.NotFound)
 	}
-	if err = of.check(name); err == nil {
-		err = c.servers.refresh(ctx, name, of)
+	if err = entry.check(name); err == nil {
+		err = c.servers.refresh(ctx, name, entry, of)
 	}
 	if ctx.Err() != nil {
 		return engine.Connection{}, context.Cause(ctx)
 	}
-	c.note(name, of, err)
-	return c.show(name, of), nil
+	c.note(name, entry, err)
+	return c.show(name, entry), nil
 }
 
 // note records why a server did not respond; nil: it responded.

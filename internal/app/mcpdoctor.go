@@ -45,7 +45,7 @@ func (s *mcpServers) check(ctx context.Context, name string, of mcpServer) cli.C
 		return check
 	}
 	said, _ := s.known(name, of)
-	said, err = s.probe(ctx, name, of, said.ProtocolVersion)
+	said, err = s.probe(ctx, name, of, probeOptions{Era: said.ProtocolVersion})
 	if err == nil {
 		check.Detail = fmt.Sprintf("answers; %d tools", len(said.Tools))
 		return check

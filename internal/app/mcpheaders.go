@@ -13,6 +13,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/egress"
 	"github.com/perdure/perdure/tool"
+	"github.com/perdure/perdure/tool/mcptool"
 )
 
 // withHeaders adds the headers of a server to requests to that server only.
@@ -77,6 +78,23 @@ func (m mcpServer) secretRefs() []perdure.SecretRef {
 	return perdure.WebRequest{Header: header}.SecretRefs()
 }
 
+// openSecrets opens the values of the references in the headers of a server, as far as its host may
+// have them.
+func (m mcpServer) openSecrets(ctx context.Context, of tool.Ports) (opened []perdure.WebSecret, err error) {
+	host := ""
+	if u, err := url.Parse(m.URL); err == nil {
+		host = strings.ToLower(u.Hostname())
+	}
+	for _, ref := range m.secretRefs() {
+		s, err := of.OpenSecret(ctx, ref, host)
+		if err != nil {
+			return nil, err
+		}
+		opened = append(opened, s)
+	}
+	return opened, nil
+}
+
 // How long the values of a session are kept after its last call, and how many sessions may have
 // some before others are looked at.
 const (
@@ -84,8 +102,9 @@ const (
 	headerSessions   = 1_000
 )
 
-// headerSecrets holds the values of the references in the headers of one server, by session. They
-// are opened before each call of a session, and only in memory. It is safe for concurrent use.
+// headerSecrets holds the values of the references in the headers of one server, by connection:
+// that of a session, or of a user outside any session. They are opened before each call, and only
+// in memory. It is safe for concurrent use.
 type headerSecrets struct {
 	of mcpServer
 
@@ -105,27 +124,15 @@ type sessionHeaders struct {
 func (h *headerSecrets) open(ctx context.Context, env tool.Env) (err error) {
 	defer func() {
 		if err != nil {
-			h.forget(env.Call.Session)
+			h.forget(mcptool.ConnectionOf(env.Call))
 		}
 	}()
-	refs := h.of.secretRefs()
-	if len(refs) == 0 {
-		return nil
+	opened, err := h.of.openSecrets(ctx, env.Ports)
+	if denial := (*perdure.EgressError)(nil); errors.As(err, &denial) {
+		return tool.Errorf("The MCP server was not called: %s", denial.Text)
 	}
-	host := ""
-	if u, err := url.Parse(h.of.URL); err == nil {
-		host = strings.ToLower(u.Hostname())
-	}
-	var opened []perdure.WebSecret
-	for _, ref := range refs {
-		s, err := env.OpenSecret(ctx, ref, host)
-		if denial := (*perdure.EgressError)(nil); errors.As(err, &denial) {
-			return tool.Errorf("The MCP server was not called: %s", denial.Text)
-		}
-		if err != nil {
-			return err
-		}
-		opened = append(opened, s)
+	if err != nil || len(opened) == 0 {
+		return err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -140,7 +147,7 @@ func (h *headerSecrets) open(ctx context.Context, env tool.Env) (err error) {
 	if h.sessions == nil {
 		h.sessions = map[perdure.SessionID]sessionHeaders{}
 	}
-	h.sessions[env.Call.Session] = sessionHeaders{opened, now}
+	h.sessions[mcptool.ConnectionOf(env.Call)] = sessionHeaders{opened, now}
 	return nil
 }
 

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -114,7 +115,7 @@ func (l *lateServer) start() <-chan struct{} {
 	enough := sync.OnceFunc(func() { close(ready) })
 	begun := l.s.begin(func(ctx context.Context) {
 		defer enough()
-		said, err := l.s.probe(ctx, l.name, l.of, l.knownEra())
+		said, err := l.s.probe(ctx, l.name, l.of, probeOptions{Era: l.knownEra()})
 		if err == nil {
 			l.s.storeProbe(l.name, said)
 			err = l.register(said)
@@ -276,9 +277,16 @@ func (l *lateServer) close() error {
 	return server.Close()
 }
 
-// refresh requests the report of a server, and registers its tools.
-func (s *mcpServers) refresh(ctx context.Context, name string, of mcpServer) error {
-	said, err := s.probeAnew(ctx, name, of)
+// refresh requests the report of a server for a user, and registers its tools.
+func (s *mcpServers) refresh(ctx context.Context, name string, of mcpServer, user tool.Ports) error {
+	secrets, err := of.openSecrets(ctx, user)
+	if denial := (*perdure.EgressError)(nil); errors.As(err, &denial) || errors.As(err, new(*tool.NotConnected)) {
+		secrets, err = nil, nil // the server may list its tools for everybody
+	}
+	if err != nil {
+		return err
+	}
+	said, err := s.probeAnew(ctx, name, of, secrets)
 	l, ok := s.find(name)
 	if err != nil || !ok {
 		return err

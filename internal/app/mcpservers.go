@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -14,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -172,10 +174,10 @@ func (m mcpServer) check(name string) error {
 	return nil
 }
 
-// probeAnew requests the report of a server and stores it.
-func (s *mcpServers) probeAnew(ctx context.Context, name string, of mcpServer) (mcpProbe, error) {
+// probeAnew requests the report of a server with the values of its headers, and stores it.
+func (s *mcpServers) probeAnew(ctx context.Context, name string, of mcpServer, secrets []perdure.WebSecret) (mcpProbe, error) {
 	said, _ := s.known(name, of)
-	fresh, err := s.probe(ctx, name, of, said.ProtocolVersion)
+	fresh, err := s.probe(ctx, name, of, probeOptions{said.ProtocolVersion, secrets})
 	if err != nil {
 		return said, err
 	}
@@ -219,16 +221,34 @@ func (s *mcpServers) lastReport(name string) (said mcpProbe, ok bool) {
 	return said, said.Of != ""
 }
 
+// probeOptions are how a server is asked for its report.
+type probeOptions struct {
+	Era     string              // its protocol version; empty: unknown
+	Secrets []perdure.WebSecret // for its headers; nil: those that name one are left out
+}
+
+// repeats reports whether a text that a server sent has one of the values.
+func (o probeOptions) repeats(text []byte) bool {
+	return slices.ContainsFunc(o.Secrets, func(s perdure.WebSecret) bool { return bytes.Contains(text, []byte(s.Value)) })
+}
+
 // probe requests the report of a server.
-func (s *mcpServers) probe(ctx context.Context, name string, of mcpServer, era string) (mcpProbe, error) {
-	said := mcpProbe{Of: of.digest(), At: time.Now().UTC(), ProtocolVersion: era}
-	client, err := s.opening(ctx, of, mcptool.Config{Name: name, Era: era, OnVersion: func(era string) { said.ProtocolVersion = era }},
-		"probe\x00"+name, nil)
+func (s *mcpServers) probe(ctx context.Context, name string, of mcpServer, o probeOptions) (mcpProbe, error) {
+	said := mcpProbe{Of: of.digest(), At: time.Now().UTC(), ProtocolVersion: o.Era}
+	var secrets func() []perdure.WebSecret
+	if len(o.Secrets) > 0 {
+		secrets = func() []perdure.WebSecret { return o.Secrets }
+	}
+	client, err := s.opening(ctx, of, mcptool.Config{Name: name, Era: o.Era, OnVersion: func(era string) { said.ProtocolVersion = era }},
+		"probe\x00"+name, secrets)
 	if err != nil {
 		return said, err
 	}
 	said.Server, said.Tasks = client.About()
 	said.Tools, err = client.Definitions(ctx)
+	if text, failed := json.Marshal(said); failed == nil && o.repeats(text) { // all sessions read a report
+		err = fmt.Errorf("%w: the server wrote the token of its caller into the description of its tools", perdure.Denied)
+	}
 	return said, errors.Join(err, client.Close(true))
 }
 
@@ -393,9 +413,9 @@ func testMCP(ctx context.Context, t mcp.TestOptions, log *slog.Logger) (said mcp
 	from := sizeOf(output)
 	var found mcpProbe
 	if t.Name != "" {
-		found, err = s.probeAnew(ctx, t.Name, of)
+		found, err = s.probeAnew(ctx, t.Name, of, nil)
 	} else {
-		found, err = s.probe(ctx, "", of, "")
+		found, err = s.probe(ctx, "", of, probeOptions{})
 	}
 	if err != nil {
 		return said, withOutput(err, output, from)

@@ -156,7 +156,7 @@ func (s Scheduler) newEngine(ctx context.Context, o cli.OpenOptions, st store.St
 	data.Forget = sessionRemover(o.Dir, data.SQL, e.workspaces)
 	data.Shared, data.HasFiles = o.SharedFiles, hasWorkspace
 	e.cfg = local.Config{
-		Store: st, Workers: local.Workers{Shared: o.Database != ""}, Model: e.models, Tools: tools,
+		Store: st, Workers: local.Workers{Shared: o.Database != "", Transient: !o.Serve}, Model: e.models, Tools: tools,
 		Ports:    local.Ports{Files: e.workspaces.files, Egress: out},
 		Policies: local.Policies{Permit: permit},
 		Timing:   local.Timing{Retention: cmp.Or(time.Duration(o.Retention), -1), Drain: times.settle, Return: times.end},

@@ -43,7 +43,7 @@ func innerPackages() []importRow {
 
 		// engines
 		{"engine/config", ". dispatch tool"},
-		{"engine/host", engineDeps + " internal/connection tool/background tool/file"}, // a detached call needs the tools for tasks; callers search files as grep_files does
+		{"engine/host", engineDeps + " internal/connection internal/redact internal/secretargs tool/background tool/file"}, // a detached call needs the tools for tasks; callers search files as grep_files does
 		{"engine/local", ". engine engine/config engine/host model/provider store tool internal/blob internal/sessionport internal/sessionsql" + leaves},
 		{"engine/temporal", ". engine/host engine/local"}, // a module of its own
 		{"engine/remote", ". agent budget webhook engine" + leaves},

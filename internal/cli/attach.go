@@ -21,8 +21,8 @@ type attachCommand struct {
 	ExitStatus bool   `help:"Exit with 8 unless the task succeeds."`
 }
 
-// Run follows the output of a task, and sends it the user's input. Detaching does not end the task
-// (C7).
+// Run follows the output of a task, and sends it the user's input. Others who are attached see what
+// was sent, and by whom (U-6). Detaching does not end the task (C7).
 func (c *attachCommand) Run(ctx context.Context, a *app) error {
 	return a.read(ctx, func(eng Engine) error { // any process may answer, and the task need not be running
 		t, err := a.task(ctx, eng, c.Task)
@@ -30,6 +30,9 @@ func (c *attachCommand) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		at := &attachment{a: a, eng: eng, id: t.ID, detach: make(chan struct{}), asked: make(chan struct{}, 1)}
+		if at.others, err = newTaskMessages(ctx, eng.Tasks(), t.ID); err != nil {
+			return err
+		}
 		at.storeFlags = logPosition{id: t.ID}
 		if at.storeFlags.offset, err = tailOffset(ctx, eng.Tasks(), t.ID, max(c.Tail, 0)); err != nil {
 			return err
@@ -72,6 +75,7 @@ type attachment struct {
 	printedState string        // id of the last question that was shown; likewise
 	echo         io.Writer     // where input is echoed; nil: stderr
 	lines        <-chan string // the user's input; nil: there is none. Closed at the end of the input
+	others       *taskMessages
 
 	detach chan struct{} // closed when the user detaches
 	leave  sync.Once     // closes detach
@@ -218,6 +222,12 @@ func (at *attachment) runOnce(ctx context.Context) (bool, error) {
 	if at.storeFlags.offset, _, err = printLog(ctx, at.eng.Tasks(), at.storeFlags); err != nil {
 		return false, err
 	}
+	err = at.others.fromOthers(ctx, func(m perdure.TaskMessage) {
+		at.a.message("%s sent: %s", at.a.oneLine(senderOf(m), cellChars), at.a.oneLine(m.PlainText(), 300))
+	})
+	if err != nil {
+		return false, err
+	}
 	if q := t.InputRequest; t.State == perdure.TaskAwaitingInput && q != nil && string(q.ID) != at.printedState {
 		at.printedState = string(q.ID)
 		at.a.message("it asks: %s", at.a.oneLine(q.Prompt, 300))
@@ -243,8 +253,7 @@ func (at *attachment) send(ctx context.Context, line string) {
 		if q := t.InputRequest; t.State == perdure.TaskAwaitingInput && q != nil && q.Kind != questionOfApproval {
 			m = answerTo(*q, line)
 		}
-		_, err = eng.Tasks().Send(ctx, at.id, m)
-		return err
+		return at.others.send(ctx, eng.Tasks(), m)
 	})
 	if err != nil && ctx.Err() == nil {
 		at.a.message("could not send %s: %s", count(len(line), "byte"), at.a.oneLine(err.Error(), 300))

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -22,6 +24,7 @@ type endless struct {
 	mu       sync.Mutex
 	task     perdure.Task
 	sent     []perdure.TaskMessage
+	onSend   func(perdure.TaskMessage) // called after a message was sent; nil: nothing is done
 	canceled int
 }
 
@@ -63,9 +66,20 @@ func (e endlessTasks) Log(_ context.Context, _ perdure.TaskID, offset int64, _ i
 
 func (e endlessTasks) Send(_ context.Context, _ perdure.TaskID, m perdure.TaskMessage) (perdure.TaskMessageID, error) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
+	m.ID, m.Direction = perdure.TaskMessageID(fmt.Sprintf("tmsg_%d", len(e.sent)+1)), perdure.Inbound
 	e.sent = append(e.sent, m)
-	return "tmsg_1", nil
+	e.mu.Unlock()
+	if e.onSend != nil {
+		e.onSend(m)
+	}
+	return m.ID, nil
+}
+
+func (e endlessTasks) Messages(_ context.Context, _ perdure.TaskID, after perdure.TaskMessageID, _ int) ([]perdure.TaskMessage, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	next := 1 + slices.IndexFunc(e.sent, func(m perdure.TaskMessage) bool { return m.ID == after })
+	return slices.Clone(e.sent[next:]), nil
 }
 
 func (e endlessTasks) Wait(ctx context.Context, id perdure.TaskID) (perdure.Task, error) {
@@ -210,5 +224,49 @@ func TestC03Attach(t *testing.T) {
 		if code != exitOK || len(eng.sent) != 1 || strings.ContainsAny(talk, "\b\r") || !strings.Contains(talk, "detach with Ctrl-C") {
 			t.Errorf("%s: exit code %d, %+v: %q", name, code, eng.sent, talk)
 		}
+	}
+}
+
+// TestU6Senders: two people are attached to one task. Each sees what the other sends, with the name
+// of the sender, and not what was sent before or by themselves.
+func TestU6Senders(t *testing.T) {
+	t.Parallel()
+	keys := func() (func() error, error) { return func() error { return nil }, nil }
+	eng := &endless{task: perdure.Task{ID: "task_1", State: perdure.TaskRunning}}
+	send := func(by, text string) {
+		if _, err := eng.Tasks().Send(t.Context(), "task_1", perdure.TaskMessage{By: by, Text: text}); err != nil {
+			t.Error(err)
+		}
+	}
+	send("carol", "before anybody came")
+	typed, types := io.Pipe()
+	press := func(keys string) {
+		if _, err := io.WriteString(types, keys); err != nil {
+			t.Error(err)
+		}
+	}
+	var group sync.WaitGroup
+	eng.onSend = func(m perdure.TaskMessage) {
+		if m.Text == "mine" {
+			send("alice", "leave out\nthe drafts\x1b[2J")
+		}
+	}
+	begin := sync.OnceFunc(func() { group.Go(func() { press("mine\n") }) })
+	leave := sync.OnceFunc(func() { group.Go(func() { press("\x10\x11") }) })
+	hear := func(said string) {
+		switch {
+		case strings.Contains(said, "attached to task_1"):
+			begin()
+		case strings.Contains(said, "alice sent: "):
+			leave()
+		}
+	}
+
+	code, _, talk := command{args: "attach task_1", engine: eng, terminal: Terminal{Stdin: true, Stderr: true}, keys: keys, typed: typed, hear: hear}.run(t.Context())
+
+	group.Wait()
+	if code != exitOK || len(eng.sent) != 3 || strings.Count(talk, " sent: ") != 1 ||
+		!strings.Contains(talk, "alice sent: leave out the drafts") || strings.Contains(talk, "\x1b[2J") {
+		t.Errorf("exit code %d, sent %+v: %q", code, eng.sent, talk)
 	}
 }

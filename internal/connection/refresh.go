@@ -112,11 +112,17 @@ func (c *Connections) Token(ctx context.Context, row store.Connection) (string, 
 // Check opens the token of a connection, and refreshes it if it is about to expire. The error is
 // that of Token.
 func (c *Connections) Check(ctx context.Context, key store.ConnectionKey) error {
-	row, err := c.row(ctx, key)
-	if err == nil {
-		_, err = c.Token(ctx, row)
-	}
+	_, err := c.OpenToken(ctx, key)
 	return err
+}
+
+// OpenToken is Token for the connection with a key. NotFound: also, there is none.
+func (c *Connections) OpenToken(ctx context.Context, key store.ConnectionKey) (string, error) {
+	row, err := c.row(ctx, key)
+	if err != nil {
+		return "", err
+	}
+	return c.Token(ctx, row)
 }
 
 // claim marks a row: this process refreshes its token. Conflict: another process changed the row.

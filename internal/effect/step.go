@@ -86,6 +86,9 @@ func (s *step) lock(take bool) (int64, error) {
 		if err := s.e.core.MayTake(s.tx.Reader(), s.d.grant, row.Worker); err != nil {
 			return 0, err
 		}
+		if err := s.e.core.MayDrive(s.tx.Reader(), row); err != nil {
+			return 0, err
+		}
 		if err := s.checkHome(row); err != nil {
 			return 0, err
 		}

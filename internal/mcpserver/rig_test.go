@@ -30,7 +30,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait of a test.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // rig is a server with its store, over its deaths.
 type rig struct {

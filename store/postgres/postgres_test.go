@@ -17,7 +17,7 @@ import (
 const theSession = perdure.SessionID("session_00000000000070008000000000000001")
 
 // patience is how long a test waits for an expected event.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 

@@ -28,8 +28,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// patience is how long a law waits for an expected event.
-const patience = 30 * time.Second
+// patience is how long a law may take: it ends one that hangs, also on a slow machine.
+const patience = 2 * time.Minute
 
 // nParallel is how many goroutines a law starts at once.
 const nParallel = 16

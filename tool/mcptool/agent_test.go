@@ -445,3 +445,16 @@ func TestAgentsAreChosen(t *testing.T) {
 		t.Error("a pattern without an end is accepted")
 	}
 }
+
+// TestConnectionOf: no two users outside a session share a connection, whatever their names are.
+func TestConnectionOf(t *testing.T) {
+	t.Parallel()
+	one, two := tool.Call{Org: "a/b", User: "c"}, tool.Call{Org: "a", User: "b/c"}
+	if mcptool.ConnectionOf(one) == mcptool.ConnectionOf(two) {
+		t.Errorf("both have %q", mcptool.ConnectionOf(one))
+	}
+	one.Session = "session_1"
+	if got := mcptool.ConnectionOf(one); got != "session_1" {
+		t.Errorf("got %q, want the session", got)
+	}
+}

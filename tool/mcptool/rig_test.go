@@ -30,7 +30,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait of a test.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // side is an engine over a store, over its deaths.
 type side struct {

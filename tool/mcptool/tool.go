@@ -68,7 +68,17 @@ func alwaysConnected(c *Client) func(context.Context, perdure.SessionID) (*Clien
 
 // connection returns the connection for a call.
 func (t *Remote) connection(ctx context.Context, call tool.Call) (*Client, error) {
-	return t.of(ctx, call.Session)
+	return t.of(ctx, ConnectionOf(call))
+}
+
+// ConnectionOf returns the name of the connection that a call uses, as ServerConfig.Open gets it:
+// its session. The calls of a user outside any session have one of their own, because a connection
+// may carry the credentials of its user.
+func ConnectionOf(call tool.Call) perdure.SessionID {
+	if call.Session != "" {
+		return call.Session
+	}
+	return perdure.SessionID(fmt.Sprintf("outside %q %q", call.Org, call.User)) // unambiguous, whatever the names contain
 }
 
 // Spec implements tool.Tool.

@@ -2,11 +2,12 @@ import { createHash } from "node:crypto";
 import { Outside } from "./outside";
 
 // Service is another service on this machine: an OAuth 2.0 authorization server with PKCE, and an MCP server that
-// lists its tools for everybody, and answers calls only with one of its tokens.
+// answers calls only with one of its tokens. It lists its tools for everybody, or is closed: without a token it
+// answers nothing. The result of a call repeats the token.
 export type Service = { outside: Outside; calls: string[]; issued: string[] };
 
 // service starts it. Each code counts once, and only with the verifier and the address of its authorization.
-export async function service(): Promise<Service> {
+export async function service(closed = false): Promise<Service> {
   const codes = new Map<string, { challenge: string; redirect: string }>();
   const here: Omit<Service, "outside"> = { calls: [], issued: [] };
   const json = (value: unknown) => JSON.stringify(value);
@@ -38,13 +39,15 @@ export async function service(): Promise<Service> {
         return say(200, json({ access_token: token, token_type: "Bearer", expires_in: 3600, refresh_token: `refresh-canary-${here.issued.length}`, scope: "read" }));
       }
       case "/mcp":
-        return answerMCP(here, headers.authorization, body, say);
+        return closed && !owned(here, headers.authorization) ? say(401, "{}") : answerMCP(here, headers.authorization, body, say);
       default:
         return say(404, "{}");
     }
   });
   return { outside, ...here };
 }
+
+const owned = (here: Omit<Service, "outside">, authorization: string | undefined) => here.issued.some((token) => authorization === `Bearer ${token}`);
 
 type Say = (status: number, text: string) => void;
 
@@ -61,8 +64,8 @@ function answerMCP(here: Omit<Service, "outside">, authorization: string | undef
       return answer({ tools: [{ name: "open", description: "Counts the open tickets.", inputSchema: { type: "object", properties: {} }, annotations: { readOnlyHint: true } }] });
     case "tools/call":
       here.calls.push(authorization ?? "");
-      if (!here.issued.some((token) => authorization === `Bearer ${token}`)) return say(401, "{}");
-      return answer({ content: [{ type: "text", text: "3 tickets are open" }] });
+      if (!owned(here, authorization)) return say(401, "{}");
+      return answer({ content: [{ type: "text", text: `3 tickets are open for ${authorization}` }] });
     default:
       return answer({});
   }

@@ -231,6 +231,35 @@ test("U-5: a call that holds its turn is detached from its card, and lives on as
   await expect(page.getByText("This turn waits for it")).toHaveCount(0);
 });
 
+test("U-6: the page of a task shows who sent each message", async ({ page, server }) => {
+  const task = await taskIn(server, await ask(server, "count"), "running");
+  await enter(page, server, `tasks/${task.id}`);
+  await page.getByRole("tab", { name: "Messages" }).click();
+  await expect(page.getByText("Nothing was sent to this task, or by it.")).toBeVisible();
+  for (const [user, text] of [
+    ["alice", "leave out the drafts"],
+    ["bob\u202e", "and <b>the notes</b>"],
+  ]) {
+    const { token } = await server.api<{ token: string }>("POST", "/v1/tokens", { name: "laptop", user, scopes: ["read", "write"] });
+    const res = await fetch(`${server.url}/v1/tasks/${task.id}/messages`, {
+      method: "POST",
+      headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" },
+      body: JSON.stringify({ text }),
+    });
+    expect(res.ok).toBe(true);
+  }
+  const messages = page.getByRole("list", { name: "Messages of the task" }).getByRole("listitem");
+  await expect(messages).toHaveCount(2);
+  await expect(messages.nth(0)).toContainText(/alice sent.*leave out the drafts/s);
+  await expect(messages.nth(1)).toContainText(/bob.* sent.*and <b>the notes<\/b>/s);
+  await accessible(page);
+  await picture(page, "task-messages");
+  await page.reload();
+  await expect(messages).toHaveCount(2);
+  await page.setViewportSize({ width: 380, height: 800 });
+  await fits(page);
+});
+
 test("U-5: ending one asks about the others", async ({ page, server }) => {
   const session = await ask(server, "count");
   const count = await taskIn(server, session, "running");

@@ -31,10 +31,11 @@ type Invoice struct {
 	Amount int    `json:"amount"`
 }
 
-// Invoices returns the invoices of the demo: of twenty, two are above ApproveAbove.
+// Invoices returns the invoices of the demo: of twenty-five, two are above AskAbove. Each is read
+// and paid, so that a person is asked about one call in twenty-five.
 func Invoices() []Invoice {
 	var all []Invoice
-	for number := 1; number <= 20; number++ {
+	for number := 1; number <= 25; number++ {
 		amount := 20 + number*17%90
 		if number%9 == 0 {
 			amount *= 12
@@ -56,7 +57,7 @@ type approvalsRun struct {
 	scene *runtime
 	open  []perdure.Approval // open approvals; the first is shown to the user
 	asked int
-	calls int
+	calls int // of the agent, with those that were denied and never started
 	said  map[perdure.ApprovalState]int
 	no    []string // the effects that were denied
 	what  map[perdure.ApprovalID]Invoice
@@ -230,6 +231,7 @@ func (d *approvalsRun) answered(ctx context.Context, f perdure.ApprovalResolved)
 		d.line("✓ %s %s by %s: invoice %d is paid once, exactly %d", clock(), f.State, f.By, invoice.Number,
 			invoice.Amount)
 	} else {
+		d.calls++
 		d.no = append(d.no, invoice.Effect())
 		d.line("✗ %s %s by %s: invoice %d is not paid, and the agent is notified", clock(), f.State, f.By,
 			invoice.Number)

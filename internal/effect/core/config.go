@@ -134,6 +134,10 @@ type EngineState interface {
 	// only say which workers seem to be alive: they fence nothing, nothing is taken over without a
 	// grant, and a new background run is queued until it is granted. It is always the same.
 	Granted() bool
+	// Leads reports whether this process does all the work that is bound to no other home. A
+	// process that does not lead answers callers, and works only on the sessions that are bound to
+	// its home. Without a lease, and under grants, every process leads. It may change at any time.
+	Leads() bool
 }
 
 // ScheduleCall is a model's call that asks for a schedule.

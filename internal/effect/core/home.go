@@ -3,6 +3,7 @@ package core
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/store"
@@ -64,16 +65,38 @@ func (c *Core) CheckFiles(r store.Reader, s store.Session) error {
 		perdure.Conflict, s.ID, HomeName(r, s.Home))
 }
 
-// WorkElsewhere reports whether work of a session may start at another home only.
+// WorkElsewhere reports whether work of a session may start in another process only.
 func (c *Core) WorkElsewhere(r store.Reader, session perdure.SessionID) (bool, error) {
 	if !c.Shared {
 		return false, nil
 	}
 	s, err := r.Sessions().Get(session)
 	if errors.Is(err, perdure.NotFound) {
-		return false, nil
+		return !c.Leads(), nil
 	}
-	return err == nil && c.FilesElsewhere(s), err
+	return err == nil && (c.FilesElsewhere(s) || !c.Leads() && !c.bound(s)), err
+}
+
+// bound reports whether a session is worked on in this process, whichever process leads: it is
+// already, or its files are at this home.
+func (c *Core) bound(s store.Session) bool {
+	return s.Worker == c.Worker || c.Home.ID != "" && !c.Home.FilesShared && s.Home == c.Home.ID
+}
+
+// MayDrive reports whether this process may drive a session. OwnedElsewhere: only the process that
+// leads may. A session whose dead driver left calls with remains at this home is driven here.
+func (c *Core) MayDrive(r store.Reader, s store.Session) error {
+	if c.Leads() || c.bound(s) {
+		return nil
+	}
+	calls, err := r.Calls().List(store.CallFilter{Session: s.ID, State: perdure.CallRunning})
+	if err != nil {
+		return err
+	}
+	if c.Home.ID != "" && slices.ContainsFunc(calls, func(call perdure.Call) bool { return call.Home == c.Home.ID }) {
+		return nil
+	}
+	return OwnedElsewhere
 }
 
 // LeftoversAt says who removes leftovers at a home (RC29): this worker (here), or a worker of that

@@ -61,6 +61,7 @@ func (alwaysRunning) ReportTakeOver(core.TakenOver)    {}
 func (alwaysRunning) Running() bool                    { return true }
 func (alwaysRunning) Stopping() bool                   { return false }
 func (alwaysRunning) LeaseHeld() bool                  { return true }
+func (alwaysRunning) Leads() bool                      { return true }
 func (alwaysRunning) Granted() bool                    { return false }
 
 func (alwaysRunning) CreateSchedule(context.Context, perdure.Schedule, *core.ScheduleCall) (perdure.Schedule, error) {

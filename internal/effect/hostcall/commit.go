@@ -19,7 +19,7 @@ func (hc *Calls) commitHostCall(ctx context.Context, task perdure.Task, starter 
 	}
 	var claimed perdure.Call
 	stored := task
-	starter.works = hc.core.Running() && !hc.core.Granted()
+	starter.works = hc.core.Running() && !hc.core.Granted() && hc.core.Leads()
 	hc.tasks.Starting.Add(task.ID)
 	err := hc.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
 		stored, claimed, err = hc.hostCallInTx(tx, task, starter)

@@ -1,10 +1,12 @@
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
-import type { Schemas } from "../../client";
+import { need, type Schemas } from "../../client";
+import { api, queries } from "../app/api";
 import { State } from "../app/icon";
-import { Button } from "../app/pieces";
+import { Button, Failure } from "../app/pieces";
 import { useMay } from "../principal/principal";
 import { oneLine } from "../text/text";
+import { useAct } from "./act";
 import { Authorize } from "./connect";
 import { connectionLook, useConnections } from "./mcp";
 
@@ -16,11 +18,19 @@ export function ServerAccounts({ of }: { of: Schemas["Connection"] }) {
   const [open, setOpen] = useState("");
   const read = useConnections(open ? 2000 : undefined);
   const known = read.rows?.filter((c) => c.kind === "account");
+  // Many servers show their tools to nobody without an account.
+  const ask = useAct(
+    () => need(api.POST("/v1/connections/{connection}/test", { params: { path: { connection: of.name } }, body: {} } as never)),
+    () => {
+      void queries.invalidateQueries({ queryKey: ["connections"] });
+      void queries.invalidateQueries({ queryKey: ["tools"] });
+    },
+  );
   if (!of.accounts?.length || !known) return null;
   return (
     <>
       <h3>Accounts</h3>
-      <p className="soft small">The calls of a session carry the token of its user. The server is asked for its tools without a token.</p>
+      <p className="soft small">The calls of a session carry the token of its user. A person who asks for the tools, or makes a test call, does so with their own account.</p>
       <ul className="lines" aria-label="Accounts that the server needs">
         {of.accounts.map((name) => {
           const account = known.find((c) => c.name === name);
@@ -45,7 +55,13 @@ export function ServerAccounts({ of }: { of: Schemas["Connection"] }) {
           );
         })}
       </ul>
-      {open && <Authorize known={known} provider={open} onClose={() => setOpen("")} />}
+      {ask.pending && (
+        <p role="status" className="small">
+          Asking the server for its tools…
+        </p>
+      )}
+      {ask.error ? <Failure error={ask.error} /> : null}
+      {open && <Authorize known={known} provider={open} onConnected={ask.run} onClose={() => setOpen("")} />}
     </>
   );
 }

@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { need, type Schemas } from "../../client";
 import { api, queries } from "../app/api";
 import { Button, Failure } from "../app/pieces";
@@ -11,13 +11,19 @@ type Connection = Schemas["Connection"];
 export const reread = () => queries.invalidateQueries({ queryKey: ["connections"] });
 
 // Authorize begins an OAuth authorization. The service sends the browser back to the server, and the
-// list shows the account then.
-export function Authorize({ known, provider = "", onClose }: { known: Connection[]; provider?: string; onClose: () => void }) {
+// list shows the account then. onConnected is called once, when it does.
+export function Authorize({ known, provider = "", onConnected, onClose }: { known: Connection[]; provider?: string; onConnected?: () => void; onClose: () => void }) {
   const [name, setName] = useState(provider);
   const [before] = useState(() => new Map(known.map((c) => [c.name, c.updated_at])));
   const id = name.trim();
   const flow = useAct(() => need<Schemas["ConnectionFlow"]>(api.POST("/v1/connections/{connection}/authorize", { params: { path: { connection: id } }, body: {} } as never)));
   const done = flow.result && known.some((c) => c.name === id && before.get(id) !== c.updated_at);
+  const told = useRef(false);
+  useEffect(() => {
+    if (!done || told.current) return;
+    told.current = true;
+    onConnected?.();
+  }, [done, onConnected]);
   const safeURL = flow.result && /^https?:\/\//.test(flow.result.url) ? flow.result.url : undefined;
   return (
     <Window title="Connect an account" onClose={onClose}>

@@ -22,6 +22,7 @@ import { useOpenTasks } from "./live";
 import { TaskLog } from "./log";
 import { ended, statusOf, taskLook } from "./look";
 import { AttemptsPart, ChildrenPart, EventsPart, ResultPart } from "./parts";
+import { MessagesPart } from "./messages";
 import { fraction, progressWords } from "./rate";
 import { Resolve } from "./resolve";
 import { useOverview } from "./rows";
@@ -33,7 +34,7 @@ const ProcessPart = lazy(async () => ({ default: (await import("./process")).Pro
 
 const route = getRouteApi("/tasks/$id");
 
-const parts = { log: "Log", result: "Arguments and result", attempts: "Attempts", events: "Events", process: "Process", children: "Children" } as const;
+const parts = { log: "Log", result: "Arguments and result", attempts: "Attempts", messages: "Messages", events: "Events", process: "Process", children: "Children" } as const;
 type Part = keyof typeof parts;
 
 type Read = { task: Task; readAt: number };
@@ -126,6 +127,9 @@ function TaskView({ read: { task, readAt } }: { read: Read }) {
           </TabPanel>
           <TabPanel id="attempts" className="panel">
             <AttemptsPart task={task} events={events} />
+          </TabPanel>
+          <TabPanel id="messages" className="panel">
+            <MessagesPart task={task} />
           </TabPanel>
           <TabPanel id="events" className="panel">
             <EventsPart events={events} seq={search.seq} more={read.hasNextPage} error={read.error} onMore={() => void read.fetchNextPage()} />

@@ -1,0 +1,1 @@
+export{t as Servers}from"./mcp-CiX2szQ1.js";

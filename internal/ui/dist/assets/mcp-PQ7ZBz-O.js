@@ -1,1 +1,0 @@
-export{t as Servers}from"./mcp-BXNyh34p.js";
