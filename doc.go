@@ -39,8 +39,9 @@
 //     progress, the transcript is too long, or a call in it has no result
 //   - call.go, callfact.go, result.go: calls, their effect classes, the rows of the effect ledger,
 //     and the lanes
-//   - task.go, taskupdate.go, taskfact.go, slot.go, resource.go: work that may outlive its turn,
-//     the slots that limit it, and what it leaves behind elsewhere
+//   - task.go, taskupdate.go, taskfact.go, slot.go, resource.go, process.go: work that may outlive
+//     its turn, the slots that limit it, what it leaves behind elsewhere, and the processes that do
+//     it
 //   - delivery.go: how a result reaches its session
 //   - approval.go, egress.go, websecret.go: what a person has to decide, which URLs may be reached,
 //     and which secrets may be sent there

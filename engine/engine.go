@@ -225,12 +225,10 @@ type Tasks interface {
 	TaskLists
 	TaskControl
 	TaskDelivery
+	TaskWork
 
 	// Get returns a task. NotFound: no such task.
 	Get(ctx context.Context, id perdure.TaskID) (perdure.Task, error)
-	// Log returns output of a task from a byte offset, at most max bytes. A negative offset
-	// counts from the end.
-	Log(ctx context.Context, id perdure.TaskID, offset int64, max int) (Log, error)
 	// Wait returns when the task has ended or awaits input, or when ctx ends.
 	Wait(ctx context.Context, id perdure.TaskID) (perdure.Task, error)
 	// Overview counts all tasks by state, without reading their records.
@@ -249,6 +247,17 @@ type TaskLists interface {
 	// ListWhere lists the tasks that match a query. With a limit it reads no more than it needs to
 	// find them. NotFound: the task After does not exist. Invalid: an unknown state.
 	ListWhere(ctx context.Context, q TaskQuery) ([]perdure.Task, error)
+}
+
+// TaskWork shows the work of tasks: what it prints, and the processes that do it.
+type TaskWork interface {
+	// Log returns output of a task from a byte offset, at most max bytes. A negative offset
+	// counts from the end.
+	Log(ctx context.Context, id perdure.TaskID, offset int64, max int) (Log, error)
+	// Processes returns what runs on a machine for the last execution of a task. A task without
+	// processes and processes at another home are answers, not errors. NotFound: no such task.
+	// Unavailable: this process does not have the tool of the task.
+	Processes(ctx context.Context, id perdure.TaskID) (perdure.TaskProcesses, error)
 }
 
 // TaskDelivery controls how results of tasks reach their session, and exchanges messages with

@@ -247,6 +247,15 @@ type Forcer interface {
 	Force(ctx context.Context, call Call) error
 }
 
+// Supervised is an Adoptable tool whose work is processes of this machine, which can be looked at.
+type Supervised interface {
+	Adoptable
+	// Processes returns what is known now of the processes of an execution. It changes nothing and
+	// may be called at any time, also for an execution that never started. The engine sets Task,
+	// Tool, Kind, Execution, Home, Host and At. It also redacts the texts, which may have secrets.
+	Processes(ctx context.Context, call Call) (perdure.TaskProcesses, error)
+}
+
 // Guarded is a tool that declares what a call wants to do, so that a policy can evaluate it.
 type Guarded interface {
 	Tool

@@ -35,6 +35,7 @@ func taskLaws() []law {
 		{"manual_results_stay_out_of_the_transcript", manualStaysOut},
 		{"reads_are_not_injected_again", readNotInjected},
 		{"task_messages_of_a_foreign_id_are_unknown", foreignTask},
+		{"a_task_without_processes_says_so", withoutProcesses},
 		{"a_resolved_task_is_delivered_anew", resolveTask},
 		{"a_late_result_joins_a_running_turn", joinsTurn},
 	}
@@ -220,6 +221,26 @@ func foreignTask(t *testing.T, open Harness) { // ER2
 
 	if !errors.Is(err, perdure.NotFound) || !errors.Is(cancelErr, perdure.NotFound) {
 		t.Errorf("got %v and %v, want NotFound", err, cancelErr)
+	}
+}
+
+// withoutProcesses pins TK17: a tool that starts no process has none, which is an answer.
+func withoutProcesses(t *testing.T, open Harness) {
+	s := begin(t, open, Setup{Script: spawning("bg_hold", "{}")})
+	s.say("go")
+	s.Entered(t, "bg_hold", 1)
+	task := s.onlyTask()
+
+	got, err := s.eng.Tasks().Processes(s.ctx, task.ID)
+	_, foreign := s.eng.Tasks().Processes(s.ctx, "task_00000000000000000000000000000000")
+	s.Release("bg_hold")
+
+	if err != nil || got.Task != task.ID || got.Tool != "bg_hold" || got.Kind != task.Kind || got.State != perdure.ProcessNone ||
+		got.At.IsZero() || got.Processes == nil || len(got.Processes)+len(got.Files) > 0 || got.Supervisor != nil {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if !errors.Is(foreign, perdure.NotFound) {
+		t.Errorf("of an unknown task: %v, want NotFound", foreign)
 	}
 }
 

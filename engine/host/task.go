@@ -82,6 +82,10 @@ func (e hostTasks) Log(ctx context.Context, id perdure.TaskID, offset int64, max
 	return log, err
 }
 
+func (e hostTasks) Processes(ctx context.Context, id perdure.TaskID) (perdure.TaskProcesses, error) {
+	return e.effects.Processes().Of(ctx, id)
+}
+
 func (e hostTasks) Cancel(ctx context.Context, id perdure.TaskID, by, why string) (perdure.CancelReceipt, error) {
 	return e.effects.Tasks().Cancel(ctx, id, taskrecord.CancelIntent{By: by, Why: why})
 }

@@ -18,6 +18,11 @@ func (e engineTasks) Get(ctx context.Context, id perdure.TaskID) (perdure.Task, 
 	return fetch[perdure.Task](ctx, e.Engine, request{what: "task " + string(id), path: taskPath(id)})
 }
 
+// Processes returns what runs on the machine of the server for a task.
+func (e engineTasks) Processes(ctx context.Context, id perdure.TaskID) (perdure.TaskProcesses, error) {
+	return fetch[perdure.TaskProcesses](ctx, e.Engine, request{what: "processes of " + string(id), path: taskPath(id) + "/process"})
+}
+
 // List lists tasks in the order of their creation.
 func (e engineTasks) List(ctx context.Context, id perdure.SessionID) ([]perdure.Task, error) {
 	r := request{what: "tasks", path: "/v1/tasks"}

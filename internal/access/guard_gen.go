@@ -319,20 +319,28 @@ func (g guardedTasks) Messages(ctx context.Context, id perdure.TaskID, after per
 	return g.inner.Tasks().Messages(ctx, id, after, limit)
 }
 
-// Get implements engine.Tasks.
-func (g guardedTasks) Get(ctx context.Context, id perdure.TaskID) (result perdure.Task, err error) {
-	if ctx, err = g.task(ctx, Read, id); err != nil {
-		return result, err
-	}
-	return g.inner.Tasks().Get(ctx, id)
-}
-
 // Log implements engine.Tasks.
 func (g guardedTasks) Log(ctx context.Context, id perdure.TaskID, offset int64, max int) (result engine.Log, err error) {
 	if ctx, err = g.task(ctx, Read, id); err != nil {
 		return result, err
 	}
 	return g.inner.Tasks().Log(ctx, id, offset, max)
+}
+
+// Processes implements engine.Tasks.
+func (g guardedTasks) Processes(ctx context.Context, id perdure.TaskID) (result perdure.TaskProcesses, err error) {
+	if ctx, err = g.task(ctx, Read, id); err != nil {
+		return result, err
+	}
+	return g.inner.Tasks().Processes(ctx, id)
+}
+
+// Get implements engine.Tasks.
+func (g guardedTasks) Get(ctx context.Context, id perdure.TaskID) (result perdure.Task, err error) {
+	if ctx, err = g.task(ctx, Read, id); err != nil {
+		return result, err
+	}
+	return g.inner.Tasks().Get(ctx, id)
 }
 
 // Wait implements engine.Tasks.

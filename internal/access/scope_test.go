@@ -24,7 +24,7 @@ var methodsOf = map[string]string{
 		Databases.Dump Databases.List Databases.Query Engine.Events Engine.Follow Files.Get Files.Grep Files.List Harnesses.List Harnesses.Versions HostCalls.Find
 		HostCalls.Wait Providers.DefaultModel Providers.Get Providers.List Providers.Models Images.Get Images.List Payments.Get Payments.List Resources.Get Resources.List Schedules.Fires Schedules.Get Schedules.List
 		Schedules.NextFires Schedules.Preview Secrets.List Sessions.Get Sessions.List Sessions.ListWhere Sessions.WaitIdle
-		Tasks.Bulk Tasks.Get Tasks.List Tasks.ListWhere Tasks.Log Tasks.Messages Tasks.Overview Tasks.Recoveries Tasks.Wait Tools.List Values.Get
+		Tasks.Bulk Tasks.Get Tasks.List Tasks.ListWhere Tasks.Log Tasks.Messages Tasks.Overview Tasks.Processes Tasks.Recoveries Tasks.Wait Tools.List Values.Get
 		Values.List
 	`,
 	"read write approve admin": `

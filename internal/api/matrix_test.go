@@ -37,7 +37,7 @@ func (r *rig) samples() map[string]ask {
 		"export-session": get(r.session() + "/export"), "list-messages": get(session + "/messages"), "list-events": get(session + "/events"), "get-event": get(session + "/events/1"),
 		"list-calls": get(session + "/calls"), "get-call": get(call), "get-host-call": get(session + "/calls/" + string(started.ID) + "/task"),
 		"list-approvals": get("/v1/approvals"), "get-approval": get(approval),
-		"list-tasks": get("/v1/tasks"), "get-task": get(task), "get-task-log": get(task + "/log"), "list-task-messages": get(task + "/messages"),
+		"list-tasks": get("/v1/tasks"), "get-task": get(task), "get-task-log": get(task + "/log"), "get-task-process": get(task + "/process"), "list-task-messages": get(task + "/messages"),
 		"list-schedules": get("/v1/schedules"), "get-schedule": get(plan), "next-fires": get(plan + "/next"), "preview-schedule": get("/v1/schedules:preview?cron_expression=@daily"), "list-fires": get(plan + "/fires"),
 		"delete-schedule": {method: "DELETE", path: r.hourly()},
 		"list-files":      get(filed + "/files"), "stat-file": get(filed + "/files:stat?path=/today.md"), "get-file": get(filed + "/files/today.md"),

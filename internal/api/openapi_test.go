@@ -148,7 +148,7 @@ func TestH1Whole(t *testing.T) {
 			}
 		}
 	})
-	if len(ids) != 150 {
+	if len(ids) != 151 {
 		t.Errorf("%d operations", len(ids))
 	}
 }
@@ -269,7 +269,7 @@ func TestH1Examples(t *testing.T) {
 		}
 		op.holds(t, registry, got)
 	})
-	if ran != 140 {
+	if ran != 141 {
 		t.Errorf("%d examples ran", ran)
 	}
 }

@@ -43,6 +43,12 @@ func (a taskHandlers) register() {
 	read(a.API, operation{
 		id: "get-task", path: "/v1/tasks/{id}", policy: reads, summary: "Show a task, or wait until it has ended or awaits input", errors: []int{http.StatusNotFound},
 	}, a.getTask)
+	read(a.API, operation{
+		id: "get-task-process", path: "/v1/tasks/{id}/process", policy: reads, summary: "Show the processes that run on a machine for a task",
+		errors: []int{http.StatusNotFound, http.StatusServiceUnavailable},
+	}, func(ctx context.Context, in *OfTask) (*single[perdure.TaskProcesses], error) {
+		return singleOf(a.cfg.Engine.Tasks().Processes(ctx, in.ID))
+	})
 	write(a.API, operation{
 		id: "cancel-task", path: "/v1/tasks/{id}/cancel", policy: writes, class: stopsWork, summary: "Request the cancel of a task", status: http.StatusAccepted, errors: []int{http.StatusNotFound},
 	}, body[taskCancellation]{example: taskCancellation{Reason: "not needed any more"}, optional: true}, a.cancelTask)

@@ -326,12 +326,13 @@ func newTools(o cli.OpenOptions, w *workspaces, servers web.Config) (*tool.Regis
 	return tools, addShell(tools, o, w)
 }
 
-// addShell offers bash. A command that writes always has it, because it must find running commands
-// of an earlier process; a session that may not run commands does not see it. Other commands have
-// it only on request, and then the sandbox is tested at once. A server tests it too, in the
-// background, because the test starts this program again and nothing should wait for that.
+// addShell offers bash. A command that uses the store always has it, because it must find commands
+// that other processes started; a session that may not run commands does not see it. Without a
+// store it is there only on request. On request the sandbox is tested at once. A server tests it
+// too, in the background, because the test starts this program again and nothing should wait for
+// that.
 func addShell(tools *tool.Registry, o cli.OpenOptions, w *workspaces) error {
-	if o.Access != cli.Writing && !o.AllowShell {
+	if o.Access == cli.ToolsOnly && !o.AllowShell {
 		return nil
 	}
 	bash, err := newSandboxedRunner(o.Dir, o.Sandbox, o.Limits, w)

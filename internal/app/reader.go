@@ -263,6 +263,10 @@ func (r readerTasks) Log(ctx context.Context, id perdure.TaskID, offset int64, m
 	})
 }
 
+func (r readerTasks) Processes(ctx context.Context, id perdure.TaskID) (perdure.TaskProcesses, error) {
+	return ask1(ctx, r.readerNoun, engine.Tasks.Processes, id)
+}
+
 // readerApprovals implements engine.Approvals for reader.
 type readerApprovals struct {
 	engine.Approvals

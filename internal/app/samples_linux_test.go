@@ -76,6 +76,7 @@ func workSamples() []sample {
 		{line: "ps"},
 		{line: "task list", is: "list-tasks"},
 		{line: "task show Build", is: "get-task"},
+		{line: "task process Build", is: "get-task-process"},
 		{line: "task watch Build", stream: true},
 		{line: "task message Build hello"},
 		{line: "task delivery Build --delivery manual", is: "set-task-delivery"},

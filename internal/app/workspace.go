@@ -147,6 +147,7 @@ var (
 	_ tool.Adoptable  = (*sandboxedRunner)(nil)
 	_ tool.Cleaner    = (*sandboxedRunner)(nil)
 	_ tool.Forcer     = (*sandboxedRunner)(nil)
+	_ tool.Supervised = (*sandboxedRunner)(nil)
 )
 
 // sandboxAdvice says what the operator of this program can do about a refusal of the sandbox.

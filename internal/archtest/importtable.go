@@ -15,7 +15,7 @@ const (
 	engineDeps = ". agent budget webhook engine engine/config store dispatch model model/provider tool internal/effect internal/sessionfile internal/sessionport internal/sessionsql internal/blob internal/payment internal/ratelimit internal/meter internal/telemetry internal/webhook" + leaves + stories
 	// pure packages that import the standard library only, so that the root may import them
 	rootLeaves = "internal/growmap internal/hmacuuid internal/shorten internal/strictjson internal/urlform"
-	stories    = " internal/effect/core internal/effect/toolset internal/effect/secrets internal/effect/environment internal/effect/admission internal/effect/generation internal/effect/cleanup internal/effect/taskrecord internal/effect/taskrun internal/effect/approval internal/effect/foreground internal/effect/hostcall internal/effect/schedule internal/effect/taskport internal/effect/subagent"
+	stories    = " internal/effect/core internal/effect/toolset internal/effect/secrets internal/effect/environment internal/effect/admission internal/effect/generation internal/effect/cleanup internal/effect/taskrecord internal/effect/taskrun internal/effect/approval internal/effect/foreground internal/effect/hostcall internal/effect/schedule internal/effect/taskport internal/effect/taskprocess internal/effect/subagent"
 	anything   = "anything"
 )
 
@@ -137,6 +137,7 @@ func storyPackages() []importRow {
 		{"internal/effect/hostcall", ". store tool internal/secretargs internal/telemetry internal/effect/admission internal/effect/core internal/effect/secrets internal/effect/taskrecord internal/effect/taskrun internal/effect/toolset"},
 		{"internal/effect/schedule", ". dispatch store tool internal/secretargs internal/effect/admission internal/effect/core internal/effect/environment internal/effect/secrets internal/effect/taskrecord internal/effect/taskrun internal/effect/toolset"},
 		{"internal/effect/taskport", ". store tool internal/secretargs internal/effect/admission internal/effect/core internal/effect/environment internal/effect/secrets internal/effect/taskrecord internal/effect/taskrun internal/effect/toolset"},
+		{"internal/effect/taskprocess", ". store tool internal/secretargs internal/effect/core internal/effect/secrets internal/effect/toolset"},
 		{"internal/effect/subagent", ". store tool internal/secretargs internal/sessionfile internal/telemetry internal/effect/core internal/effect/environment internal/effect/secrets internal/effect/taskrecord internal/effect/taskrun"},
 		{"internal/effect", ". budget store tool internal/meter internal/sessioncache" + stories},
 		{"internal/effect/effecttest", ". dispatch model/scripted store store/memory tool internal/effect/admission internal/effect/core internal/effect/environment internal/effect/secrets internal/effect/taskrecord internal/effect/toolset"}, // for tests

@@ -115,7 +115,7 @@ type commandLine struct {
 	Resolve taskResolve    `cmd:"" group:"Decide" help:"Record the outcome of an unknown task or call (same as task resolve)."`
 	Session sessionCommand `cmd:"" group:"Sessions and tasks" aliases:"sessions" help:"Manage sessions: new, list, show, send, tail, label, rename, interrupt, pause, resume, move, fork, export, import, delete."`
 	Event   eventCommand   `cmd:"" group:"Sessions and tasks" aliases:"events" help:"Read the journal of a session: list, tail, show, replay."`
-	Task    taskCommand    `cmd:"" group:"Sessions and tasks" aliases:"tasks" help:"Manage tasks, the work that outlives a turn: list, show, log, watch, attach, input, message, detach, delivery, drain, cancel, resolve."`
+	Task    taskCommand    `cmd:"" group:"Sessions and tasks" aliases:"tasks" help:"Manage tasks, the work that outlives a turn: list, show, log, process, watch, attach, input, message, detach, delivery, drain, cancel, resolve."`
 	Call    callCommand    `cmd:"" group:"Sessions and tasks" aliases:"calls" help:"Inspect the calls of a session in the effect ledger: list, show, resolve."`
 
 	Approval approvalCommand `cmd:"" group:"Decide" aliases:"approvals" help:"Review calls that need approval: list, show, approve, deny."`

@@ -17,6 +17,7 @@ type taskCommand struct {
 	Show     taskShow      `cmd:"" help:"Show a task."`
 	Log      taskLog       `cmd:"" aliases:"logs" help:"Print the output of a task, byte for byte."`
 	Watch    taskWatch     `cmd:"" help:"Show the progress of a task until it ends."`
+	Process  taskProcess   `cmd:"" help:"Show the processes that run on a machine for a task."`
 	Attach   attachCommand `cmd:"" help:"Follow the output of a task and send it input. Leaving does not end the task."`
 	Input    taskInput     `cmd:"" help:"Answer the question of a task, or show the question."`
 	Message  taskMessage   `cmd:"" help:"Send a message to a task."`

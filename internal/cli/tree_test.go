@@ -100,7 +100,7 @@ func TestC10Matrix(t *testing.T) {
 	others := map[string]string{
 		"run": "it is asked to do it", "serve": "a server", "dev": "likewise, with a directory of its own", "ui": "prints a link", "mcp serve": "a server", "mcp proxy": "a server", "mcp config": "prints", "demo crash": "in a folder of its own", "demo agents": "likewise", "demo approvals": "likewise",
 		"chaos": "likewise", "attach": "only what is typed changes anything", "task attach": "likewise", "tool call": "what may run twice, outside any session", "api": "one request, as it is typed",
-		"admin backup": "writes a new folder", "admin restore": "fills an empty one", "admin rotate-key": "nothing is lost by it", "admin scheduler": "likewise, it can be changed back", "webhook deliveries": "only reads", "sql query": "only reads", "sql dump": "only reads", "file grep": "only reads",
+		"admin backup": "writes a new folder", "admin restore": "fills an empty one", "admin rotate-key": "nothing is lost by it", "admin scheduler": "likewise, it can be changed back", "webhook deliveries": "only reads", "sql query": "only reads", "sql dump": "only reads", "file grep": "only reads", "task process": "only reads",
 	}
 	destroys := []string{"session delete", "session move", "schedule delete", "budget remove", "task cancel", "cancel", "schedule backfill", "approve", "approval approve", "file rm", "image rm", "value delete", "secret delete", "resource release", "token revoke", "webhook delete", "agent delete", "harness delete", "provider delete", "connection delete", "doctor"}
 	for path, node := range leaves(t) {

@@ -31,6 +31,7 @@ import (
 	"github.com/perdure/perdure/internal/effect/secrets"
 	"github.com/perdure/perdure/internal/effect/subagent"
 	"github.com/perdure/perdure/internal/effect/taskport"
+	"github.com/perdure/perdure/internal/effect/taskprocess"
 	"github.com/perdure/perdure/internal/effect/taskrecord"
 	"github.com/perdure/perdure/internal/effect/taskrun"
 	"github.com/perdure/perdure/internal/effect/toolset"
@@ -49,6 +50,7 @@ type Effects struct {
 	records     *taskrecord.Records
 	tasks       *taskrun.Tasks
 	taskPorts   *taskport.Ports
+	processes   *taskprocess.Processes
 	subagents   *subagent.Subagents
 	approvals   *approval.Approvals
 	calls       *foreground.Calls
@@ -74,6 +76,7 @@ func New(cfg core.Config) (*Effects, error) {
 		Records: e.records}
 	e.tasks = taskrun.New(parts, above{e})
 	e.taskPorts = taskport.New(parts, e.admission, e.tasks)
+	e.processes = taskprocess.New(c, e.toolset, e.secrets)
 	e.subagents = subagent.New(parts, e.tasks)
 	e.approvals = approval.New(parts, e.tasks)
 	e.calls = foreground.New(parts, e.admission, e.tasks)
@@ -112,6 +115,9 @@ func (e *Effects) Calls() *foreground.Calls { return e.calls }
 
 // Tasks runs tasks.
 func (e *Effects) Tasks() *taskrun.Tasks { return e.tasks }
+
+// Processes shows the processes of tasks.
+func (e *Effects) Processes() *taskprocess.Processes { return e.processes }
 
 // Records changes the records of tasks.
 func (e *Effects) Records() *taskrecord.Records { return e.records }

@@ -29,3 +29,4 @@ func launch(string, string, *os.File) (int, error)    { return 0, missing() }
 func reapChild(int) (bool, int, syscall.Signal)       { return true, -1, 0 }
 func lockDir(string) (func(), error)                  { return nil, missing() }
 func killChild(int) error                             { return missing() }
+func (*Inspection) addTree() error                    { return missing() }

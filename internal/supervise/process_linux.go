@@ -24,7 +24,14 @@ type process struct {
 	state                       byte
 	threads                     int
 	start                       uint64 // clock ticks since boot
+	ticks                       ticks  // of processor time
+	childTicks                  ticks  // likewise, of its children that have ended
 }
+
+// ticks is a time in the unit of /proc.
+type ticks uint64
+
+func (t ticks) duration() time.Duration { return time.Duration(t) * clockTick }
 
 // dead reports whether p has ended and only waits for its parent to reap it. A process of which
 // only the first thread has ended looks like a zombie, but is running.
@@ -42,18 +49,24 @@ func readProcess(pid int) (process, bool) {
 // parseProcess parses the fields after the program's name, which may itself contain spaces and
 // parentheses.
 func parseProcess(pid int, stat []byte) (process, bool) {
-	const threadsField, startField = 17, 19 // of those after the name; they are fields 20 and 22 of proc(5)
+	// Of those after the name; they are fields 14 to 17, 20 and 22 of proc(5).
+	const timeField, threadsField, startField = 11, 17, 19
 	f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(f) <= startField {
 		return process{}, false
 	}
 	p := process{pid: pid, state: f[0][0]}
-	var errs [5]error
+	var errs [9]error
 	p.parent, errs[0] = strconv.Atoi(string(f[1]))
 	p.group, errs[1] = strconv.Atoi(string(f[2]))
 	p.session, errs[2] = strconv.Atoi(string(f[3]))
 	p.threads, errs[3] = strconv.Atoi(string(f[threadsField]))
 	p.start, errs[4] = strconv.ParseUint(string(f[startField]), 10, 64)
+	for i, sum := range []*ticks{&p.ticks, &p.ticks, &p.childTicks, &p.childTicks} { // user and system
+		var n uint64
+		n, errs[5+i] = strconv.ParseUint(string(f[timeField+i]), 10, 64)
+		*sum += ticks(n)
+	}
 	return p, errors.Join(errs[:]...) == nil
 }
 

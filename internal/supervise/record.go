@@ -69,6 +69,10 @@ type Exit struct {
 	OutputError  string `json:"output_error,omitempty"`
 	// Ends has the end of each stream that was not empty, if some output was not stored.
 	Ends []End `json:"ends,omitempty"`
+	// CPUMS is the processor time of everything that ran, in milliseconds. PeakBytes is the most
+	// memory that one process had; zero: not known.
+	CPUMS     int64 `json:"cpu_ms,omitempty"`
+	PeakBytes int64 `json:"peak_bytes,omitempty"`
 	// TreeGone says that no process of the command was left when this was written. It is true in
 	// every exit record.
 	TreeGone bool `json:"tree_gone"`

@@ -69,6 +69,10 @@ type Runner interface {
 	// empty list.
 	List(ctx context.Context, root string) ([]Found, error)
 
+	// Inspect returns what is known of dir now. It revokes, kills and changes nothing. Corrupt: a
+	// file of dir is damaged; the error names it.
+	Inspect(ctx context.Context, dir string) (Inspection, error)
+
 	// Remove makes dir Absent, with its output and everything else in it. It first revokes an
 	// unused ticket, and kills what remains of a run that is Gone. A missing directory is not an
 	// error.

@@ -108,6 +108,7 @@ func (s *supervisor) supervise() Exit {
 	if s.sandbox != nil {
 		e.Profile, e.HasView = s.rec.Profile, s.initPID != 0 || s.sandbox.View != sandbox.NoView
 	}
+	e.usage()
 	e.Code = s.status.ExitStatus()
 	if s.status.Signaled() {
 		e.Signal = int(s.status.Signal())

@@ -51,6 +51,7 @@ var (
 	_ tool.Adoptable  = (*Bash)(nil)
 	_ tool.Cleaner    = (*Bash)(nil)
 	_ tool.Forcer     = (*Bash)(nil)
+	_ tool.Supervised = (*Bash)(nil)
 	_ tool.Timed      = (*Bash)(nil)
 	_ tool.Guarded    = (*Bash)(nil)
 )

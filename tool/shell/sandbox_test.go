@@ -36,6 +36,11 @@ func TestS11Profile(t *testing.T) {
 			if _, err := os.Stat(outside); (err == nil) != (profile == supervise.ProfileNone) {
 				t.Errorf("a file outside: %v", err)
 			}
+			box := looked(t, b, command("")).Sandbox
+			if box == nil != (profile == supervise.ProfileNone) || box != nil && (box.Profile != string(profile) || len(box.Enforced) == 0 ||
+				box.HasNetwork != (profile == supervise.ProfileWorkspace)) {
+				t.Errorf("got the sandbox %+v", box)
+			}
 		})
 	}
 }

@@ -1781,6 +1781,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/tasks/{id}/process": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show the processes that run on a machine for a task */
+        get: operations["get-task-process"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/tasks/{id}/resolve": {
         parameters: {
             query?: never;
@@ -3607,6 +3624,13 @@ export interface components {
         NothingBody: {
             [key: string]: unknown;
         };
+        OutputFile: {
+            /** Format: int64 */
+            bytes: number;
+            path: string;
+        } & {
+            [key: string]: unknown;
+        };
         Part: {
             image?: components["schemas"]["Image"];
             image_file?: components["schemas"]["ImageFile"];
@@ -3720,6 +3744,49 @@ export interface components {
             title: string;
             /** @description A page about this kind of problem: an absolute URL if the server knows its own URL, else a path on the server. */
             type: string;
+        } & {
+            [key: string]: unknown;
+        };
+        Process: {
+            command: string;
+            /** Format: int64 */
+            cpu_ms: number;
+            directory?: string;
+            /** Format: int64 */
+            memory_bytes: number;
+            /** Format: int64 */
+            parent_pid: number;
+            /** Format: int64 */
+            peak_bytes?: number;
+            /** Format: int64 */
+            pid: number;
+            /** Format: int64 */
+            process_group: number;
+            /** Format: date-time */
+            started_at: string;
+            state: string;
+            /** Format: int64 */
+            threads: number;
+        } & {
+            [key: string]: unknown;
+        };
+        ProcessEnd: {
+            /** Format: date-time */
+            ended_at: string;
+            error?: string;
+            /** Format: int64 */
+            exit_code: number;
+            /** Format: int64 */
+            left?: number;
+            limit?: string;
+            /** Format: int64 */
+            peak_bytes?: number;
+            /** Format: int64 */
+            signal?: number;
+            /** Format: date-time */
+            started_at: string;
+            stopped?: boolean;
+            timed_out?: boolean;
         } & {
             [key: string]: unknown;
         };
@@ -3849,6 +3916,13 @@ export interface components {
             tool: string;
             /** @enum {string} */
             type: "background";
+        } & {
+            [key: string]: unknown;
+        };
+        Sandbox: {
+            enforced: string[];
+            network: boolean;
+            profile: string;
         } & {
             [key: string]: unknown;
         };
@@ -4208,6 +4282,17 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        Supervisor: {
+            alive: boolean;
+            /** Format: int64 */
+            command_pid?: number;
+            /** Format: int64 */
+            pid: number;
+            /** Format: date-time */
+            started_at: string;
+        } & {
+            [key: string]: unknown;
+        };
         Task: {
             args_hash?: string;
             artifacts?: components["schemas"]["Artifact"][];
@@ -4337,6 +4422,29 @@ export interface components {
             states: {
                 [key: string]: number;
             };
+        } & {
+            [key: string]: unknown;
+        };
+        TaskProcesses: {
+            /** Format: int64 */
+            count: number;
+            /** Format: int64 */
+            cpu_ms: number;
+            end?: components["schemas"]["ProcessEnd"];
+            /** Format: int64 */
+            execution?: number;
+            files: components["schemas"]["OutputFile"][];
+            home_id?: string;
+            host?: string;
+            kind: string;
+            /** Format: date-time */
+            observed_at: string;
+            processes: components["schemas"]["Process"][];
+            sandbox?: components["schemas"]["Sandbox"];
+            state: string;
+            supervisor?: components["schemas"]["Supervisor"];
+            task_id: string;
+            tool: string;
         } & {
             [key: string]: unknown;
         };
@@ -24086,6 +24194,133 @@ export interface operations {
             };
             /** @description Insufficient Storage */
             507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-task-process": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of the version that you have. The response is 304 if it is still current. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description The task. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The ETag of the response. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskProcesses"];
+                };
+            };
+            /** @description Not modified. */
+            304: {
+                headers: {
+                    /** @description The ETag of the response. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Acceptable */
+            406: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request URI Too Long */
+            414: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Header Fields Too Large */
+            431: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -36,6 +36,7 @@ func restartProperties() []property {
 		{"find answers the same again", findAgain},
 		{"a run that has ended is removed", removeEnded},
 		{"a running command is not removed", removeAlive},
+		{"inspecting says what there is and changes nothing", inspect},
 	}
 }
 

@@ -180,6 +180,31 @@ func (r *Runner) List(ctx context.Context, root string) ([]supervise.Found, erro
 	return all, nil
 }
 
+// Inspect implements supervise.Runner. Each run is one process.
+func (r *Runner) Inspect(ctx context.Context, dir string) (supervise.Inspection, error) {
+	if err := r.alive(ctx); err != nil {
+		return supervise.Inspection{}, err
+	}
+	r.world.mu.Lock()
+	defer r.world.mu.Unlock()
+	dir = filepath.Clean(dir)
+	run := r.world.runs[dir]
+	var found supervise.Inspection
+	if found.Remains, _ = r.look(run); run == nil || run.state != supervise.Alive {
+		return found, nil
+	}
+	found.Record, found.Exit = run.record, run.exit
+	if run.outputBytes > 0 {
+		found.Files = []supervise.OutputFile{{Path: filepath.Join(dir, "output"), Bytes: run.outputBytes}}
+	}
+	if run.isRunning() {
+		found.Count = 1
+		found.Tree = []supervise.TreeProcess{{PID: run.record.CommandPID, Parent: run.record.PID, Group: run.record.CommandPID,
+			State: 'S', Threads: 1, StartedAt: run.began, CommandLine: strings.Join(run.command.Argv, " "), Dir: run.command.Dir}}
+	}
+	return found, nil
+}
+
 // look is called with world.mu held.
 func (r *Runner) look(run *fakeRun) (supervise.Remains, supervise.Run) {
 	switch {

@@ -113,6 +113,7 @@ export const ways: Record<string, Way> = {
   "task drain": { op: "drain-tasks", args: session },
   "task list": { op: "list-tasks" },
   "task log": log,
+  "task process": { op: "get-task-process" },
   "task message": { op: "send-task-message", body: (v) => ({ text: v.text }) },
   "task resolve": { op: "resolve-task" },
   "task show": { op: "get-task" },

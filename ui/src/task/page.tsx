@@ -1,6 +1,6 @@
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
-import { useEffect, useMemo } from "react";
+import { lazy, Suspense, useEffect, useMemo } from "react";
 import { Tab, TabList, TabPanel, Tabs } from "react-aria-components";
 import { need, RequestFailed } from "../../client";
 import { api } from "../app/api";
@@ -30,9 +30,11 @@ import { CancelState } from "./stop";
 import "../session/new.css";
 import "./task.css";
 
+const ProcessPart = lazy(async () => ({ default: (await import("./process")).ProcessPart }));
+
 const route = getRouteApi("/tasks/$id");
 
-const parts = { log: "Log", result: "Arguments and result", attempts: "Attempts", messages: "Messages", events: "Events", children: "Children" } as const;
+const parts = { log: "Log", result: "Arguments and result", attempts: "Attempts", messages: "Messages", events: "Events", process: "Process", children: "Children" } as const;
 type Part = keyof typeof parts;
 
 type Read = { task: Task; readAt: number };
@@ -131,6 +133,11 @@ function TaskView({ read: { task, readAt } }: { read: Read }) {
           </TabPanel>
           <TabPanel id="events" className="panel">
             <EventsPart events={events} seq={search.seq} more={read.hasNextPage} error={read.error} onMore={() => void read.fetchNextPage()} />
+          </TabPanel>
+          <TabPanel id="process" className="panel">
+            <Suspense fallback={<p role="status">Loading…</p>}>
+              <ProcessPart task={task} />
+            </Suspense>
           </TabPanel>
           <TabPanel id="children" className="panel">
             <ChildrenPart task={task} now={now} />

@@ -1,0 +1,1 @@
+export{t as Ending}from"./ending-CjJysTWq.js";

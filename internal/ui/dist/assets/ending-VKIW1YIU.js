@@ -1,1 +1,0 @@
-export{t as Ending}from"./ending-CqutxYTs.js";
