@@ -271,23 +271,6 @@ func (e *Host) WorkerAlive(r store.Reader, id perdure.WorkerID) bool {
 	return e.effects.OtherWorkerAlive(r, id)
 }
 
-// ForwardCancels signals the tasks of a session that run in this process, and whose cancel another
-// process has recorded.
-func (e *Host) ForwardCancels(ctx context.Context, id perdure.SessionID) error {
-	tasks, err := store.Read(ctx, e.cfg.Store, func(r store.Reader) ([]perdure.Task, error) {
-		return r.Tasks().List(store.TaskFilter{Session: id, Worker: e.worker})
-	})
-	if err != nil {
-		return fmt.Errorf("list the tasks of %s: %w", id, err)
-	}
-	for _, t := range tasks {
-		if t.State.Live() && t.CancelRequested() {
-			e.effects.Tasks().Grants().ForwardCancel(ctx, t.ID)
-		}
-	}
-	return nil
-}
-
 // Supersede stops all work of this worker, because other workers may take it over.
 func (e *Host) Supersede() { e.effects.SupersedeAll() }
 
