@@ -27,7 +27,7 @@ type Grant struct {
 // one by another worker.
 var StaleGrant = core.StaleGrant
 
-// Grants is what a scheduler outside of the engine asks of a host. It is safe for concurrent use.
+// Grants is what a scheduler outside of the engine, or a leader, asks of a host. It is safe for concurrent use.
 type Grants struct{ *Host }
 
 // Grants returns what a scheduler outside of the engine may ask.
@@ -162,6 +162,23 @@ func (e Grants) ForwardCancel(ctx context.Context, event perdure.Event) {
 	if _, asked := event.Fact.(perdure.TaskCancelRequested); asked {
 		e.effects.Tasks().Grants().ForwardCancel(ctx, event.Task)
 	}
+}
+
+// ForwardCancels signals the tasks of a session that run in this process, and whose cancel another
+// process has recorded.
+func (e Grants) ForwardCancels(ctx context.Context, id perdure.SessionID) error {
+	tasks, err := store.Read(ctx, e.cfg.Store, func(r store.Reader) ([]perdure.Task, error) {
+		return r.Tasks().List(store.TaskFilter{Session: id, Worker: e.worker})
+	})
+	if err != nil {
+		return fmt.Errorf("list the tasks of %s: %w", id, err)
+	}
+	for _, t := range tasks {
+		if t.State.Live() && t.CancelRequested() {
+			e.effects.Tasks().Grants().ForwardCancel(ctx, t.ID)
+		}
+	}
+	return nil
 }
 
 // DetachedHere returns how many calls of a session that left their turns run in this process.

@@ -371,7 +371,7 @@ func TestCleanupGoesOn(t *testing.T) {
 				if diff := cmp.Diff(l, y.boxLease()); diff != "" {
 					y.Errorf("after the end (-before +after):\n%s", diff)
 				}
-				y.engine(local.Config{Workers: local.Workers{Shared: shared}, Cleanup: local.Cleanup{Cleaners: map[string]tool.LeaseCleaner{"cloud": second}, Claim: time.Hour}}, keepsStill)
+				y.engine(local.Config{Workers: local.Workers{Shared: shared, Lease: 2 * time.Hour}, Cleanup: local.Cleanup{Cleaners: map[string]tool.LeaseCleaner{"cloud": second}, Claim: time.Hour}}, keepsStill)
 				if shared {
 					y.pass(59 * time.Minute)
 					select {

@@ -127,6 +127,9 @@ func (e *Engine) hearOthers(ctx context.Context) error {
 		}
 		if w.Session != "" {
 			scheduler{e}.Wake(w.Session)
+			if err := e.host.Grants().ForwardCancels(ctx, w.Session); err != nil && ctx.Err() == nil {
+				e.cfg.Log.Warn("cancels of a session not forwarded; the next heartbeat does it", "session", w.Session, "error", err)
+			}
 		}
 		if w.Queued {
 			scheduler{e}.StartQueued()

@@ -124,6 +124,31 @@ func (p *pair) count(kind perdure.EventType) (n int) {
 	return n
 }
 
+// TestCancelThroughTheStandby stops work of the leader at once: the cancel does not wait for a
+// heartbeat (RC12).
+func TestCancelThroughTheStandby(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t)
+		p.say(p.standby, perdure.Text("bg_slow#1"))
+		pass(time.Second)
+		tasks, err := p.standby.eng.Tasks().List(t.Context(), p.id)
+		if err != nil || len(tasks) != 1 || tasks[0].State != perdure.TaskRunning {
+			t.Fatalf("tasks: %+v, %v; want one that runs", tasks, err)
+		}
+		if _, err := p.standby.eng.Tasks().Cancel(t.Context(), tasks[0].ID, "operator", ""); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+
+		if got, err := p.standby.eng.Tasks().Get(t.Context(), tasks[0].ID); err != nil || got.State != perdure.TaskCanceled {
+			t.Errorf("the task is %s, %v; want canceled at once", got.State, err)
+		}
+		p.quiet(p.standby)
+		p.end(p.standby, p.leader)
+	})
+}
+
 // TestNotificationToTheLeaderIsLost: the leader finds the work at its next heartbeat (RC12).
 func TestNotificationToTheLeaderIsLost(t *testing.T) {
 	t.Parallel()

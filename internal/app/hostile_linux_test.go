@@ -58,7 +58,7 @@ func fixedNames(t *testing.T) map[string]bool {
 			}
 		case map[string]any:
 			for _, mark := range []string{"enum", "format", "const", "pattern"} {
-				if v[mark] != nil && v["type"] != nil {
+				if v[mark] != nil && v["type"] == "string" {
 					names[name] = true
 				}
 			}

@@ -103,13 +103,14 @@ func flatten(v reflect.Value, path string, fields map[string]string) {
 
 // elsewhere are the values of the configuration that are no limit, with their setting or reason.
 var elsewhere = map[string]string{
-	"Timing.Drain":     "--stop-timeout",
-	"Timing.Return":    "--stop-timeout",
-	"Timing.Retention": "Retention, which --retention sets too",
-	"Workers.Shared":   "--database",
-	"Billing.Model":    "models name their prices",
-	"Egress.File":      "the rules of the data directory: perdure egress",
-	"Egress.Listed":    "PERDURE_WEATHER_URL and PERDURE_GEOCODING_URL",
+	"Workers.Transient": "follows from the command",
+	"Timing.Drain":      "--stop-timeout",
+	"Timing.Return":     "--stop-timeout",
+	"Timing.Retention":  "Retention, which --retention sets too",
+	"Workers.Shared":    "--database",
+	"Billing.Model":     "models name their prices",
+	"Egress.File":       "the rules of the data directory: perdure egress",
+	"Egress.Listed":     "PERDURE_WEATHER_URL and PERDURE_GEOCODING_URL",
 
 	"Egress.List.Allowed": "the rules of the data directory: perdure egress",
 	"Egress.List.Blocked": "the rules of the data directory: perdure egress",

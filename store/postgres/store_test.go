@@ -22,7 +22,7 @@ func TestStore(t *testing.T) {
 	var urls sync.Map // *postgres.Store to its database
 	openOn := func(t *testing.T, url string) store.Store {
 		t.Helper()
-		cfg := postgres.Config{URL: url}
+		cfg := postgres.Config{URL: url, RetryTimeout: patience} // the laws write much, also on a slow machine
 		if strings.HasSuffix(t.Name(), oneConnection) {
 			cfg.Writers = 1
 		}

@@ -117,8 +117,8 @@ func TestProcessesUsage(t *testing.T) {
 	}
 }
 
-// TestProcessesWithLongCommandLines: the name of the program replaces a command line that is too
-// long to be read whole; it is not cut.
+// TestProcessesWithLongCommandLines: a command line that is too long to be read whole is replaced
+// by the name of the program, and not cut.
 func TestProcessesWithLongCommandLines(t *testing.T) {
 	t.Parallel()
 	b, s := newBench(t), newSink()
