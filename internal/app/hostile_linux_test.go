@@ -118,7 +118,7 @@ func (d *desk) hostile() (url string) {
 func ownWords() map[string]string {
 	return map[string]string{
 		"config list": "of this machine", "config check": "likewise", "config schema": "of the program", "version": "likewise", "egress list": "refused beside a server",
-		"ps --prompt": "numbers", "value get {kept} colour": "JSON of a value, which the server has as a text",
+		"ps --prompt":         "numbers",
 		"task show none-such": "what was typed, quoted",
 	}
 }
