@@ -27,7 +27,8 @@ type Grant struct {
 // one by another worker.
 var StaleGrant = core.StaleGrant
 
-// Grants is what a scheduler outside of the engine, or a leader, asks of a host. It is safe for concurrent use.
+// Grants is what a scheduler outside of the engine, or a leader, asks of a host. It is safe for
+// concurrent use.
 type Grants struct{ *Host }
 
 // Grants returns what a scheduler outside of the engine may ask.
