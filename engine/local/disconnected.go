@@ -63,20 +63,25 @@ func (e *Engine) endDisconnected(ctx context.Context) error {
 	return e.scanOrphans(ctx)
 }
 
-// findDisconnected lists the workers without a connection. The leader looks at all workers, and the
-// others look at the leader. vacant: no other worker leads any longer.
+// findDisconnected lists the workers without a connection. The leader looks at all workers, as does
+// a transient worker while none leads; the others look at the leader. vacant: no worker leads any
+// longer, and this one may have the role.
 func (e *Engine) findDisconnected(r store.Reader) (found []store.Worker, vacant bool, err error) {
 	last, err := lastLeader(r)
 	if err != nil {
 		return nil, false, err
 	}
 	by := perdure.WorkerID(last.Content)
-	if by == e.worker.ID {
-		found, err = r.Workers().Disconnected("")
-		return found, false, err
+	if by != e.worker.ID {
+		vacant, err = e.mayLead(r, last)
 	}
-	if vacant, err = e.mayLead(r, last); err != nil || vacant || by == "" {
-		return nil, vacant, err
+	switch {
+	case err != nil:
+		return nil, false, err
+	case vacant && !e.cfg.Workers.Transient:
+		return nil, true, nil
+	case vacant, by == e.worker.ID:
+		by = "" // all of them
 	}
 	found, err = r.Workers().Disconnected(by)
 	return found, false, err

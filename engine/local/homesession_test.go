@@ -13,6 +13,14 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
+// holdsOnce spawns bg_hold, once.
+var holdsOnce = enginetest.Setup{Script: `
+rules:
+  - when: {not_called: spawn_background}
+    calls: [{name: spawn_background, args: {tool: bg_hold, args: {}}}]
+steps: [{text: x}, {text: it runs, repeat: true}]
+`}
+
 // filesAt is a data directory in which every session has files.
 func filesAt(home perdure.HomeID) local.Storage {
 	return local.Storage{Home: home, HasFiles: func(perdure.Agent) bool { return true }}
@@ -32,12 +40,7 @@ func TestTaskOfBoundSession(t *testing.T) {
 
 func taskOfBoundSession(t *testing.T, cancel bool) {
 	ctx, st := t.Context(), memory.New(memory.Config{})
-	w := newSharedWorld(t, enginetest.Setup{Script: `
-rules:
-  - when: {not_called: spawn_background}
-    calls: [{name: spawn_background, args: {tool: bg_hold, args: {}}}]
-steps: [{text: x}, {text: it runs, repeat: true}]
-`}, func(*testing.T) store.Store { return st }, func(store.Store) {})
+	w := newSharedWorld(t, holdsOnce, func(*testing.T) store.Store { return st }, func(store.Store) {})
 	one := w.joinAt(t, filesAt("home_1"))
 	two := w.joinAt(t, filesAt("home_2"))
 	session, err := one.Sessions().Create(ctx, perdure.Agent{})

@@ -11,13 +11,13 @@ import (
 )
 
 // One worker of a shared store leads at a time: it does all the work that is bound to no other home
-// (RC12). Its last scan for orphans is recorded in a file that belongs to no session, so that no
-// caller sees it: the file contains the id of the worker, and its modification time by the store's
-// clock is the time of the scan.
+// (RC12). The role is recorded in a file that belongs to no session, so that no caller sees it: the
+// file contains the id of the worker, and its modification time by the store's clock is when the
+// worker last renewed the role.
 const (
-	leader                    = "leader"
-	leads   perdure.SessionID = "orphan_scans"
-	leadsAt                   = "/last"
+	leaderRole                      = "leader"
+	leaderSession perdure.SessionID = "orphan_scans" // no session has this id
+	leaderFile                      = "/last"
 )
 
 // newWork is the type of the frames by which other workers notify the leader of new work.
@@ -46,7 +46,7 @@ func (e *Engine) elected(ctx context.Context) (mine bool, err error) {
 	})
 	if err == nil && mine && !e.cfg.Workers.Transient {
 		err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-			if mine, err = tx.Workers().Elect(leader); err != nil || !mine {
+			if mine, err = tx.Workers().Elect(leaderRole); err != nil || !mine {
 				return err
 			}
 			now, err := lastLeader(tx.Reader())
@@ -57,8 +57,8 @@ func (e *Engine) elected(ctx context.Context) (mine bool, err error) {
 			if err := e.host.Fence(tx.Reader()); err != nil {
 				return err
 			}
-			_, err = tx.Files().Put(leads, store.File{
-				Path: leadsAt, Content: []byte(e.worker.ID), Encoding: store.EncodingText,
+			_, err = tx.Files().Put(leaderSession, store.File{
+				Path: leaderFile, Content: []byte(e.worker.ID), Encoding: store.EncodingText,
 			})
 			return err
 		})
@@ -76,7 +76,7 @@ func (e *Engine) elected(ctx context.Context) (mine bool, err error) {
 
 // lastLeader returns the record of the last leader, or the zero value if there is none.
 func lastLeader(r store.Reader) (store.File, error) {
-	last, err := r.Files().Get(leads, leadsAt)
+	last, err := r.Files().Get(leaderSession, leaderFile)
 	if errors.Is(err, perdure.NotFound) {
 		return store.File{}, nil
 	}
@@ -113,13 +113,13 @@ func (e *Engine) notify(w work) {
 	}
 	data, err := json.Marshal(w)
 	if err == nil {
-		e.cfg.Store.Publish(store.Frame{Session: leads, Type: newWork, Data: json.RawMessage(data)})
+		e.cfg.Store.Publish(store.Frame{Session: leaderSession, Type: newWork, Data: json.RawMessage(data)})
 	}
 }
 
 // hearOthers wakes the work of which other workers notify this one while it leads, until ctx ends.
 func (e *Engine) hearOthers(ctx context.Context) error {
-	err := e.cfg.Store.Watch(ctx, leads, 0, func(f store.Frame) error {
+	err := e.cfg.Store.Watch(ctx, leaderSession, 0, func(f store.Frame) error {
 		var w work
 		data, is := f.Data.(json.RawMessage)
 		if f.Type != newWork || !is || perdure.DecodeKnownJSON(data, &w) != nil || !e.leads() {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
-	"github.com/perdure/perdure/engine/enginetest"
 	"github.com/perdure/perdure/engine/local"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
@@ -207,12 +206,7 @@ func TestStandbyWorksAtItsHome(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New(memory.Config{})
-		w := newSharedWorld(t, enginetest.Setup{Script: `
-rules:
-  - when: {not_called: spawn_background}
-    calls: [{name: spawn_background, args: {tool: bg_hold, args: {}}}]
-steps: [{text: x}, {text: it runs, repeat: true}]
-`}, func(*testing.T) store.Store { return st }, func(store.Store) {})
+		w := newSharedWorld(t, holdsOnce, func(*testing.T) store.Store { return st }, func(store.Store) {})
 		leader, standby := w.joinAt(t, filesAt("home_1")), w.joinAt(t, filesAt("home_2"))
 		session, err := standby.Sessions().Create(t.Context(), perdure.Agent{})
 		if err != nil || session.Home == nil || session.Home.ID != "home_2" {
@@ -239,12 +233,7 @@ func TestNextProcessOfAHome(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New(memory.Config{})
-		w := newSharedWorld(t, enginetest.Setup{Script: `
-rules:
-  - when: {not_called: spawn_background}
-    calls: [{name: spawn_background, args: {tool: bg_hold, args: {}}}]
-steps: [{text: x}, {text: it runs, repeat: true}]
-`}, func(*testing.T) store.Store { return st }, func(store.Store) {})
+		w := newSharedWorld(t, holdsOnce, func(*testing.T) store.Store { return st }, func(store.Store) {})
 		former := w.joinAt(t, local.Storage{Home: "home_1"})
 		session, err := former.Sessions().Create(t.Context(), perdure.Agent{})
 		if err != nil {

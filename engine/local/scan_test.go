@@ -75,19 +75,43 @@ func watchers(t *testing.T, st store.Store, tools *tool.Registry) (all []lookout
 	t.Helper()
 	office := newOffice()
 	for i := range 3 {
-		l := lookout{looks: &looks{Store: st}}
-		l.member = &member{desk: office.desk(fmt.Sprint("worker_", i), l.looks, 0, false), ended: make(chan error, 1)}
-		eng, err := local.Open(t.Context(), local.Config{Store: l.desk, Model: obedient{}, Tools: tools, Workers: local.Workers{Shared: true}, Timing: local.Timing{Drain: -1}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-		l.eng, l.stop = eng, stop
-		go func() { l.ended <- eng.Run(ctx) }()
-		all = append(all, l)
+		all = append(all, watcher(t, office.desk(fmt.Sprint("worker_", i), &looks{Store: st}, 0, false), tools, local.Workers{Shared: true}))
 		pass(1300 * time.Millisecond)
 	}
 	return all
+}
+
+// watcher is a worker that only scans for orphans. The store of its desk counts its scans.
+func watcher(t *testing.T, d *desk, tools *tool.Registry, cfg local.Workers) lookout {
+	t.Helper()
+	l := lookout{looks: d.Store.(*looks), member: &member{desk: d, ended: make(chan error, 1)}}
+	eng, err := local.Open(t.Context(), local.Config{Store: d, Model: obedient{}, Tools: tools, Workers: cfg, Timing: local.Timing{Drain: -1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	l.eng, l.stop = eng, stop
+	go func() { l.ended <- eng.Run(ctx) }()
+	return l
+}
+
+// TestATransientWorkerLooksForOrphans: while no worker leads, a transient one scans as often as a
+// leader does, and not at every look at the connections.
+func TestATransientWorkerLooksForOrphans(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newOffice().desk("worker", &looks{Store: memory.New(memory.Config{})}, 0, false)
+		one := watcher(t, d, tool.NewRegistry(), local.Workers{Shared: true, Transient: true})
+		synctest.Wait()
+		begun := time.Now()
+		pass(time.Minute)
+		if n := one.looks.since(begun); n < 11 || n > 13 {
+			t.Errorf("%d looks in a minute, want one in 5 s", n)
+		}
+		if err := one.leave(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // scanning returns the only worker that scanned after a moment, and how often.
