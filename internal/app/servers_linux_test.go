@@ -149,3 +149,37 @@ steps:
 		t.Error("the answer was complete before five pieces of it were shown")
 	}
 }
+
+// TestOneServerWorks sends messages to both of two servers. The one that leads does the work of
+// both, and begins with that of the other one without waiting for a heartbeat (RC12).
+func TestOneServerWorks(t *testing.T) {
+	t.Parallel()
+	w := newShared(t, "", longLease, "--limits.beat=20m", sharedFiles)
+	model := w.one.script(`
+rules:
+  - when: {not_called: spawn_background}
+    calls: [{name: spawn_background, args: {tool: bash, args: {command: "true"}}}]
+steps: [{text: done, repeat: true}]
+`)
+	worked := func(d *doorway, key string) perdure.WorkerID {
+		t.Helper()
+		id := d.begin(model, key)
+		d.insist(say(id, "go", "go"))
+		var task perdure.Task
+		d.until("the end of the task", func() bool {
+			for _, e := range d.events(id) {
+				if made, is := e.Fact.(perdure.TaskCreated); is {
+					task = d.task(made.Task.ID)
+				}
+			}
+			return task.State.Terminal()
+		})
+		return task.Worker
+	}
+	leader := worked(w.one, "one")
+	w.two.start()
+
+	if got := worked(w.two, "two"); got != leader {
+		t.Errorf("%s did the work of the second server, want the leader %s", got, leader)
+	}
+}
