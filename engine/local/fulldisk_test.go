@@ -46,14 +46,18 @@ steps:
 	}
 	w.Entered(t, "hold_charge", 1)
 
-	free := fill(t, dir)
+	disk := smallSpace{dir: dir}
+	disk.fill(t)
 	w.Release("hold_charge")
-	// more than the free space of the log
-	_, err = eng.Send(t.Context(), s.ID, perdure.Text(strings.Repeat("more", 1<<18)))
+	// A message fits into space that the log itself holds or gives back; then there is none left.
+	for err == nil {
+		_, err = eng.Send(t.Context(), s.ID, perdure.Text(strings.Repeat("more", 1<<18)))
+		disk.fill(t)
+	}
 	if !errors.Is(err, store.Full) || !strings.Contains(err.Error(), "free space in "+dir) || store.Broken(err) {
 		t.Errorf("a message on a full disk: got %v", err)
 	}
-	free()
+	disk.free(t)
 
 	if err := eng.Sessions().WaitIdle(t.Context(), s.ID); err != nil {
 		t.Fatal(err)
@@ -80,15 +84,21 @@ func smallDisk(t *testing.T) string {
 	return dir
 }
 
-// fill uses up the space of a file system; the returned function frees it.
-func fill(t *testing.T, dir string) (free func()) {
+// smallSpace is the file system below dir, and the files that take up its space.
+type smallSpace struct {
+	dir   string
+	files []string
+}
+
+// fill uses up the space that is left.
+func (d *smallSpace) fill(t *testing.T) {
 	t.Helper()
-	path := filepath.Join(dir, "ballast")
-	file, err := os.Create(path)
+	file, err := os.CreateTemp(d.dir, "ballast")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
+	d.files = append(d.files, file.Name())
 	block := make([]byte, 4096)
 	for err == nil {
 		_, err = file.Write(block)
@@ -96,7 +106,12 @@ func fill(t *testing.T, dir string) (free func()) {
 	if !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("fill: %v", err)
 	}
-	return func() {
+}
+
+// free gives back the space that fill used.
+func (d *smallSpace) free(t *testing.T) {
+	t.Helper()
+	for _, path := range d.files {
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
 		}
