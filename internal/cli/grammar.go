@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -106,7 +107,22 @@ func grammarOf(noun string) reflect.Value {
 // options returns how the grammar is built, and where help and errors are written.
 func (a commandParser) options(exit func(int)) []kong.Option {
 	return append(a.Program.options(), kong.Writers(a.out, a.Stderr), kong.Exit(exit), kong.Vars{"data": a.DataDir},
-		kong.PostBuild(settings.PrepareLimits), kong.Help(printHelp))
+		kong.PostBuild(settings.PrepareLimits), kong.PostBuild(ignoreEmptyVariables), kong.Help(printHelp))
+}
+
+// ignoreEmptyVariables is an option of kong: an environment variable without a value counts as not
+// set. Files of services and containers often set variables this way. It asks the environment of
+// the process, as kong does.
+func ignoreEmptyVariables(k *kong.Kong) error {
+	return kong.Visit(k.Model, func(node kong.Visitable, next kong.Next) error {
+		if flag, ok := node.(*kong.Flag); ok {
+			flag.Tag.Envs = slices.DeleteFunc(slices.Clone(flag.Envs), func(name string) bool {
+				value, set := os.LookupEnv(name)
+				return set && value == ""
+			})
+		}
+		return next(nil)
+	})
 }
 
 // parse parses the command line with a grammar. An error is always reported by the full grammar. It
