@@ -86,11 +86,13 @@ test("U-8: live updates shift nothing on the lists and on a session", async ({ p
   }
 });
 
+// duration returns the milliseconds of a measurement.
+const duration = (w: Work) => w.gaps.reduce((sum, ms) => sum + ms, 0);
+
 // report prints what a page did in each picture.
 function report(what: string, w: Work) {
   const each = (n: number) => (n / w.frames).toFixed(1);
-  const span = w.gaps.reduce((sum, ms) => sum + ms, 0);
-  console.log(`${what}: p50 ${quantile(w.gaps, 0.5)}, p95 ${quantile(w.gaps, 0.95)} ms a frame; each of ${w.frames} with ${each(w.busy)} ms of the processor, ${each(w.script)} ms of it script, ${each(w.layouts)} layouts; ${Math.round((100 * w.busy) / span)} % of the time`);
+  console.log(`${what}: p50 ${quantile(w.gaps, 0.5)}, p95 ${quantile(w.gaps, 0.95)} ms a frame; each of ${w.frames} with ${each(w.busy)} ms of the processor, ${each(w.script)} ms of it script, ${each(w.layouts)} layouts; ${Math.round((100 * w.busy) / duration(w))} % of the time`);
 }
 
 // What is compared is processor time of the main thread, not time: on a busy machine the time between
@@ -121,11 +123,12 @@ test("twenty cards with 200 pieces a second each cost little more than their tex
   }
   report("twenty cards", cards!);
   report("their texts alone", texts!);
-  // What a picture costs, in parts of what the same texts cost without a program of ours.
-  const [card, text] = [cards!.frames, texts!.frames];
-  expect(cards!.script / card, "script of a picture").toBeLessThanOrEqual((1.5 * texts!.busy) / text);
-  expect(cards!.busy / card, "work of a picture").toBeLessThanOrEqual((5 * texts!.busy) / text);
-  expect(cards!.layouts / card, "layouts of a picture").toBeLessThanOrEqual(1.5);
+  // What a second costs, in parts of what the same texts cost without a program of ours. On a busy
+  // machine there are fewer pictures, and each has more pieces: a second has as many as on any other.
+  const [card, text] = [duration(cards!), duration(texts!)];
+  expect(cards!.script / card, "script of a second").toBeLessThanOrEqual((1.5 * texts!.busy) / text);
+  expect(cards!.busy / card, "work of a second").toBeLessThanOrEqual((5 * texts!.busy) / text);
+  expect(cards!.layouts / cards!.frames, "layouts of a picture").toBeLessThanOrEqual(1.5);
 });
 
 test("an answer of 200 pieces a second is laid out once in each picture", async ({ page, server }) => {

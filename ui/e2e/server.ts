@@ -79,18 +79,33 @@ export class Server {
     await gone;
   }
 
+  // stop ends the work of every turn and every task, and then the server. A command survives its server, and
+  // would slow down the tests after this one.
   async stop(): Promise<void> {
     const child = this.child;
     if (child && child.exitCode === null && child.signalCode === null) {
-      await this.cli("task", "list", "-o", "name")
-        .then((ids) => Promise.all(ids.split("\n").filter(Boolean).map((id) => this.cli("task", "cancel", id, "--yes").catch(() => ""))))
-        .catch(() => "");
+      for (const [noun, state, end] of [["session", "active", this.endTurn], ["task", "queued,running,awaiting_input", this.endTask]] as const) {
+        const live = await this.cli(noun, "list", "--state", state, "-o", "name").catch(() => "");
+        await Promise.all(live.split("\n").filter(Boolean).map((id) => end(id).catch(() => undefined)));
+      }
       const gone = new Promise((resolve) => child.once("exit", resolve));
       child.kill("SIGTERM");
       await gone;
     }
     rmSync(this.home, { recursive: true, force: true });
   }
+
+  private endTurn = async (session: string): Promise<void> => {
+    await this.api("POST", `/v1/sessions/${session}/interrupt`);
+    for (let left = 100; left > 0 && (await this.api<{ state: string }>("GET", `/v1/sessions/${session}`)).state === "active"; left--) {
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  };
+
+  private endTask = async (task: string): Promise<void> => {
+    await this.api("POST", `/v1/tasks/${task}/cancel`, { force: true });
+    await this.api("GET", `/v1/tasks/${task}?wait=20s`);
+  };
 
   // write writes a file of the data directory.
   write(name: string, text: string) {
