@@ -132,6 +132,19 @@ func (e Grants) UseGrant(ctx context.Context, id perdure.SessionID, g Grant) err
 	return nil
 }
 
+// OwnsSession reports whether the store has this process as the driver of a session: no other one
+// has taken it.
+func (e Grants) OwnsSession(ctx context.Context, id perdure.SessionID) (bool, error) {
+	row, err := store.Read(ctx, e.cfg.Store, func(r store.Reader) (store.Session, error) { return r.Sessions().Get(id) })
+	return err == nil && row.Worker == e.worker, err
+}
+
+// OwnsTask reports whether the store has this process as the worker of a task.
+func (e Grants) OwnsTask(ctx context.Context, id perdure.TaskID) (bool, error) {
+	t, err := store.Read(ctx, e.cfg.Store, func(r store.Reader) (perdure.Task, error) { return r.Tasks().Get("", id) })
+	return err == nil && t.State.Live() && t.Worker == e.worker, err
+}
+
 // LeftSession reads how a session was left, after its driver ended with err.
 func (e Grants) LeftSession(ctx context.Context, id perdure.SessionID, err error) (left Left, failed error) {
 	failed = e.cfg.Store.View(context.WithoutCancel(ctx), func(r store.Reader) error {

@@ -292,6 +292,16 @@ func (g *Granted) RunTask(ctx context.Context, id perdure.TaskID, grant host.Gra
 	return g.engine.host.Grants().RunTask(ctx, id, grant)
 }
 
+// OwnsSession reports whether the store has this process as the driver of a session.
+func (g *Granted) OwnsSession(ctx context.Context, id perdure.SessionID) (bool, error) {
+	return g.engine.host.Grants().OwnsSession(ctx, id)
+}
+
+// OwnsTask reports whether the store has this process as the worker of a task.
+func (g *Granted) OwnsTask(ctx context.Context, id perdure.TaskID) (bool, error) {
+	return g.engine.host.Grants().OwnsTask(ctx, id)
+}
+
 // KeepTime fires the schedules of the store that are due, until ctx ends. One process is enough;
 // several do no harm.
 func (g *Granted) KeepTime(ctx context.Context) error { return g.engine.keepTime(ctx) }

@@ -43,7 +43,8 @@ func (a *activities) register(r worker.ActivityRegistry) {
 // Drive drives a session until it rests.
 func (a *activities) Drive(ctx context.Context, in workInput) (out driveResult, err error) {
 	defer a.guard(driveActivity, in.ID, &err)
-	out.workResult, err = a.work(ctx, in, func(ctx context.Context) (workResult, error) {
+	owns := func(ctx context.Context) (bool, error) { return a.host.OwnsSession(ctx, perdure.SessionID(in.ID)) }
+	out.workResult, err = a.work(ctx, in, owns, func(ctx context.Context) (workResult, error) {
 		rest, err := a.host.Drive(ctx, perdure.SessionID(in.ID), in.grantOf())
 		out.Seq = rest.Seq
 		if !rest.Again.IsZero() {
@@ -60,7 +61,8 @@ func (a *activities) Drive(ctx context.Context, in workInput) (out driveResult, 
 // RunTask runs a task until its end is committed.
 func (a *activities) RunTask(ctx context.Context, in workInput) (out runResult, err error) {
 	defer a.guard(runTaskActivity, in.ID, &err)
-	out.workResult, err = a.work(ctx, in, func(ctx context.Context) (workResult, error) {
+	owns := func(ctx context.Context) (bool, error) { return a.host.OwnsTask(ctx, perdure.TaskID(in.ID)) }
+	out.workResult, err = a.work(ctx, in, owns, func(ctx context.Context) (workResult, error) {
 		ran, err := a.host.RunTask(ctx, perdure.TaskID(in.ID), in.grantOf())
 		out.Ended, out.Waits, out.Full = ran.Ended, ran.Waits, ran.Full
 		return workResult{Grant: ran.Grant, Home: ran.Home, Present: ran.Present}, err
@@ -118,7 +120,7 @@ func (a *activities) Maintain(ctx context.Context) (err error) {
 		})
 	})
 	passes.Go(func() { a.repeat(pass, "reconcile with Temporal", a.reconcile) })
-	a.follow(ctx, pass.Done(), 0, stop)
+	a.follow(ctx, pass.Done(), nil, stop)
 	passes.Wait()
 	return nil
 }
@@ -143,14 +145,16 @@ func (a *activities) repeat(ctx context.Context, what string, pass func(context.
 
 // work has a session or task worked on, and sends heartbeats meanwhile. The work outlives its
 // activity by patience: the next activity may join it in this process.
-func (a *activities) work(ctx context.Context, in workInput, do func(context.Context) (workResult, error)) (workResult, error) {
+func (a *activities) work(
+	ctx context.Context, in workInput, owns ownership, do func(context.Context) (workResult, error),
+) (workResult, error) {
 	if err := a.beat(ctx); err != nil {
 		return workResult{Moved: true}, err
 	}
 	share := a.shares.join(ctx, in.ID)
 	done := make(chan struct{})
 	var following sync.WaitGroup
-	following.Go(func() { a.follow(ctx, done, a.patience, share.leave) })
+	following.Go(func() { a.follow(ctx, done, owns, share.leave) })
 	out, err := do(share.ctx)
 	close(done)
 	following.Wait()
@@ -175,14 +179,24 @@ func (a *activities) beat(ctx context.Context) error {
 	return a.heartbeat(ctx, activity.GetInfo(ctx).TaskToken)
 }
 
+// ownership reports whether the store has this process as the one that does some work. nil: the
+// store does not know.
+type ownership func(ctx context.Context) (bool, error)
+
 // follow sends heartbeats until done is closed or the activity's process is to end the work; then
 // it calls end once, with the cause. An answer that the activity is over ends the work after
-// patience; so does a server that did not answer for that time beyond the timeout.
-func (a *activities) follow(ctx context.Context, done <-chan struct{}, patience time.Duration, end func(error)) {
+// patience. A server that did not answer for longer than the timeout was away, or this process was
+// cut off from it: then the work continues until another process has taken it. Work that the store
+// does not know has no patience.
+func (a *activities) follow(ctx context.Context, done <-chan struct{}, owns ownership, end func(error)) {
+	patience := a.patience
+	if owns == nil {
+		patience = 0
+	}
 	token := activity.GetInfo(ctx).TaskToken
 	tick := time.NewTicker(a.every)
 	defer tick.Stop()
-	answered, over := time.Now(), time.Time{}
+	answered, over, away := time.Now(), time.Time{}, false
 	for {
 		select {
 		case <-done:
@@ -193,7 +207,7 @@ func (a *activities) follow(ctx context.Context, done <-chan struct{}, patience 
 		case <-tick.C:
 		}
 		if !over.IsZero() {
-			if time.Since(over) >= patience {
+			if time.Since(over) >= patience && !(away && a.stillOwns(ctx, owns)) {
 				end(perdure.CauseSuperseded)
 				return
 			}
@@ -203,17 +217,29 @@ func (a *activities) follow(ctx context.Context, done <-chan struct{}, patience 
 		case held:
 			answered = time.Now()
 		case ended:
-			over = time.Now()
+			over, away = time.Now(), time.Since(answered) >= a.timeout
 		case drained:
 			end(perdure.CauseShutdown)
 			return
 		case silent:
-			if time.Since(answered) >= a.timeout+patience {
+			if time.Since(answered) >= a.timeout+patience && !a.stillOwns(ctx, owns) {
 				end(perdure.CauseSuperseded)
 				return
 			}
 		}
 	}
+}
+
+// stillOwns reports whether no other process has taken the work. Without an answer of the store it
+// is assumed: what was taken cannot be written by two.
+func (a *activities) stillOwns(ctx context.Context, owns ownership) bool {
+	if owns == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.every)
+	defer cancel()
+	owned, err := owns(ctx)
+	return owned || err != nil && !errors.Is(err, perdure.NotFound)
 }
 
 // answer is what the server says to a heartbeat.

@@ -24,6 +24,11 @@ type Work interface {
 	Drive(ctx context.Context, id perdure.SessionID, g Grant) (Rest, error)
 	// RunTask runs a task until its end is committed or ctx ends. Its errors are those of Drive.
 	RunTask(ctx context.Context, id perdure.TaskID, g Grant) (Ran, error)
+	// OwnsSession reports whether the store has this process as the driver of a session. false: it
+	// is idle, or another process has taken it.
+	OwnsSession(ctx context.Context, id perdure.SessionID) (bool, error)
+	// OwnsTask reports whether the store has this process as the worker of a task.
+	OwnsTask(ctx context.Context, id perdure.TaskID) (bool, error)
 }
 
 // Passes are the work that belongs to no session.

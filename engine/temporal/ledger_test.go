@@ -119,6 +119,12 @@ func (l *ledger) Take(a Ask, out *Told) error {
 	return nil
 }
 
+// Owner answers whether a worker has the work: then Present is set.
+func (l *ledger) Owner(a Ask, out *Told) error {
+	out.Present = l.row(a.ID).Owner == a.Worker
+	return nil
+}
+
 // Work waits until the work may end, and commits its end under the grant. A former
 // owner is Lost. It answers after a change, so that a worker can stop in between.
 func (l *ledger) Work(a Ask, out *Told) error {
@@ -305,6 +311,16 @@ func (h *ledgerHost) Drive(ctx context.Context, id perdure.SessionID, g Grant) (
 func (h *ledgerHost) RunTask(ctx context.Context, id perdure.TaskID, g Grant) (Ran, error) {
 	told, err := h.work(ctx, string(id), g)
 	return Ran{Grant: told.Grant, Home: told.Home, Present: told.Present, Ended: err == nil && told.Home == ""}, err
+}
+
+func (h *ledgerHost) OwnsSession(_ context.Context, id perdure.SessionID) (bool, error) {
+	var told Told
+	err := h.call("Owner", Ask{ID: string(id), Worker: h.worker}, &told)
+	return told.Present, err
+}
+
+func (h *ledgerHost) OwnsTask(ctx context.Context, id perdure.TaskID) (bool, error) {
+	return h.OwnsSession(ctx, perdure.SessionID(id))
 }
 
 func (h *ledgerHost) KeepTime(ctx context.Context) error {

@@ -281,7 +281,7 @@ func liveOutage(t *testing.T, w *world) {
 	before := w.taken("s", "a")
 	w.send(w.server, syscall.SIGSTOP)
 	w.change(func(rows map[string]*item) { rows["late"] = &item{ID: "late", Seq: 1} })
-	<-time.After(3 * liveHeartbeat) // the outage itself
+	<-time.After(6 * liveHeartbeat) // the outage itself, longer than timeout and patience
 	w.send(w.server, syscall.SIGCONT)
 	w.done("late") // Temporal hands out work again
 	if after := w.row("s"); after.Owner != "a" || len(after.History) != 0 {

@@ -22,6 +22,7 @@ type hostFake struct {
 	Host
 	drive   func(ctx context.Context, g Grant) (Rest, error)
 	runTask func(ctx context.Context, g Grant) (Ran, error)
+	owns    func() (bool, error)
 	due     func(after string, limit int) (Waiting, error)
 	tidy    func() error
 }
@@ -33,6 +34,8 @@ func (h hostFake) Drive(ctx context.Context, _ perdure.SessionID, g Grant) (Rest
 func (h hostFake) RunTask(ctx context.Context, _ perdure.TaskID, g Grant) (Ran, error) {
 	return h.runTask(ctx, g)
 }
+
+func (h hostFake) OwnsSession(context.Context, perdure.SessionID) (bool, error) { return h.owns() }
 
 func (h hostFake) Due(_ context.Context, after string, limit int) (Waiting, error) {
 	return h.due(after, limit)
@@ -174,23 +177,6 @@ func TestDriveActivityEnds(t *testing.T) {
 		}
 	})
 
-	t.Run("ends_the_work_when_no_heartbeat_is_answered", func(t *testing.T) {
-		t.Parallel()
-		a := acts(hostFake{drive: func(ctx context.Context, _ Grant) (Rest, error) {
-			<-ctx.Done()
-			return Rest{}, perdure.CauseOf(ctx)
-		}}, func(n int) error {
-			if n == 1 {
-				return nil
-			}
-			return serviceerror.NewUnavailable("down")
-		})
-		a.patience = time.Millisecond
-		if out, err := performed[driveResult](t, a, driveActivity, in); err != nil || !out.Moved {
-			t.Errorf("result %+v, error %v, want moved", out, err)
-		}
-	})
-
 	t.Run("continues_when_it_is_canceled", func(t *testing.T) {
 		t.Parallel()
 		canceled := make(chan struct{})
@@ -213,6 +199,56 @@ func TestDriveActivityEnds(t *testing.T) {
 			t.Errorf("result %+v, error %v, want the rest", out, err)
 		}
 	})
+}
+
+// TestWorkOutlivesAnOutage tests that work continues while Temporal is away, until another process
+// has taken it.
+func TestWorkOutlivesAnOutage(t *testing.T) {
+	t.Parallel()
+	in := workInput{ID: "s", Grant: 4}
+	for name, c := range map[string]struct {
+		answers func(n int) error // of the server, after the first heartbeat
+		reads   func() (bool, error)
+		patient time.Duration
+	}{
+		"no_answer": {func(int) error { return serviceerror.NewUnavailable("down") }, nil, time.Millisecond},
+		"no_answer_of_the_store_either": {func(int) error { return serviceerror.NewUnavailable("down") },
+			func() (bool, error) { return false, perdure.Unavailable }, time.Millisecond},
+		"no_answer_then_over": {func(n int) error {
+			if n < 30 { // longer than the timeout
+				return serviceerror.NewUnavailable("down")
+			}
+			return serviceerror.NewNotFound("activity")
+		}, nil, 200 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			reads := 0
+			taken := false
+			a := acts(hostFake{drive: func(ctx context.Context, _ Grant) (Rest, error) {
+				<-ctx.Done()
+				if !taken {
+					t.Error("the work was ended while this process had it")
+				}
+				return Rest{}, perdure.CauseOf(ctx)
+			}, owns: func() (bool, error) {
+				reads++
+				if taken = reads >= 5; !taken && c.reads != nil {
+					return c.reads()
+				}
+				return !taken, nil
+			}}, func(n int) error {
+				if n == 1 {
+					return nil
+				}
+				return c.answers(n)
+			})
+			a.patience = c.patient
+			if out, err := performed[driveResult](t, a, driveActivity, in); err != nil || !out.Moved {
+				t.Errorf("result %+v, error %v, want moved", out, err)
+			}
+		})
+	}
 }
 
 // TestActivityErrors tests what histories have of errors.

@@ -56,6 +56,9 @@ test("the processes of a task: a tree without secrets, then how it ended", async
       await picture(page, `task-process-${width}-${scheme}`);
     }
   }
+  await page.setViewportSize({ width: 380, height: 900 });
+  await page.reload();
+  await expect(page.getByRole("tab", { name: "Process" })).toBeInViewport({ ratio: 1 });
   await server.cli("task", "cancel", task, "--yes");
   await expect(part(page)).toContainText("The command has ended");
   await expect(part(page)).toContainText(/Signal 15, exit code 143, after a stop was requested/);

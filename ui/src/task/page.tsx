@@ -78,6 +78,14 @@ function useEvents(task: Task) {
   return { read, events };
 }
 
+// showSelected scrolls a list of tabs to the selected one when its tabs appear. An address may name a tab
+// that a narrow screen does not show at first.
+function showSelected(tab: HTMLDivElement | null) {
+  const list = tab?.closest("[role=tablist]");
+  if (!tab || !list || tab.ariaSelected !== "true") return;
+  list.scrollLeft += Math.max(0, Math.ceil(tab.getBoundingClientRect().right - list.getBoundingClientRect().right)); // whole pixels
+}
+
 function TaskView({ read: { task, readAt } }: { read: Read }) {
   const search = route.useSearch();
   const navigate = useNavigate();
@@ -114,7 +122,7 @@ function TaskView({ read: { task, readAt } }: { read: Read }) {
         <Tabs className="parts" selectedKey={part} onSelectionChange={(key) => to(String(key))}>
           <TabList aria-label="Parts of the task" className="tablist">
             {Object.entries(parts).map(([key, word]) => (
-              <Tab key={key} id={key} className="tab">
+              <Tab key={key} ref={showSelected} id={key} className="tab">
                 {word}
               </Tab>
             ))}

@@ -30,17 +30,19 @@ func (s spread) String() string {
 
 // figures are the results of a run.
 type figures struct {
-	Version   int     `json:"version"`          // of this format: 1
-	Alone     spread  `json:"alone"`            // Temporal alone: start → the activity runs in another process
-	Commit    spread  `json:"commit"`           // of a small row to the store
-	Message   spread  `json:"message"`          // message → first event of its turn in another process
-	Spawn     spread  `json:"spawn"`            // call → its run runs in another process
-	AloneRate float64 `json:"alone_per_second"` // activities that Temporal alone has run, 64 workflows at once
-	RunRate   float64 `json:"runs_per_second"`
-	Cancel    spread  `json:"cancel"`         // request → the context of the run in another process is done
-	Moved     spread  `json:"moved"`          // kill -9 → the run runs in another process; heartbeat timeout 1 s
-	Events    int64   `json:"history_events"` // of a session's workflow, for one turn
-	Bytes     int64   `json:"history_bytes"`
+	Version   int        `json:"version"`          // of this format: 1
+	Alone     spread     `json:"alone"`            // Temporal alone: start → the activity runs in another process
+	Commit    spread     `json:"commit"`           // of a small row to the store
+	Message   spread     `json:"message"`          // message → first event of its turn in another process
+	Spawn     spread     `json:"spawn"`            // call → its run runs in another process
+	AloneRate float64    `json:"alone_per_second"` // activities that Temporal alone has run, 64 workflows at once
+	RunRate   float64    `json:"runs_per_second"`
+	Cancel    spread     `json:"cancel"`         // request → the context of the run in another process is done
+	Moved     spread     `json:"moved"`          // kill -9 → the run runs in another process; heartbeat timeout 1 s
+	Events    int64      `json:"history_events"` // of a session's workflow, for one turn
+	Bytes     int64      `json:"history_bytes"`
+	Turns     []turnRate `json:"turns"`
+	Outage    *outage    `json:"outage"` // nil: not measured
 }
 
 func (f figures) print(w io.Writer) {
@@ -63,4 +65,13 @@ func (f figures) print(w io.Writer) {
 	line("kill -9 → moved", f.Moved, "at most 1.6 s", f.Moved.Max <= 1600)
 	line("history of a turn", fmt.Sprintf("%d events, %d bytes", f.Events, f.Bytes), "at most 12 events, 4,000 bytes",
 		f.Events <= 12 && f.Bytes <= 4000)
+	for _, t := range f.Turns {
+		fmt.Fprintf(w, "%-28s %.1f turns/s; %d events of history for a turn\n", fmt.Sprintf("processes: %d, calls: %d", t.Processes, t.Calls), t.Rate, t.Events)
+	}
+	if o := f.Outage; o != nil {
+		line(fmt.Sprintf("Temporal away for %.0f s", o.Away),
+			fmt.Sprintf("%d messages: lost %d, unknown %d, all moving after %.1f s and completed after %.1f s; %d of %d runs continued undisturbed",
+				o.Waiting, o.Lost, o.Unknown, o.Moving/1000, o.Ended/1000, o.Kept, o.Held),
+			"lost 0, unknown 0, all moving after at most 30 s", o.Lost == 0 && o.Unknown == 0 && o.Moving <= 30_000)
+	}
 }

@@ -52,16 +52,9 @@ func openLab(ctx context.Context, o options, progress io.Writer) (_ *lab, err er
 	if l.folder, err = os.MkdirTemp("", "perdure-bench-"); err != nil {
 		return nil, fmt.Errorf("create a folder: %w", err)
 	}
-	var line string
-	l.server, line, err = l.start(ctx, exec.Command(o.server, "-address", "127.0.0.1:0", "-data", filepath.Join(l.folder, "temporal.db"), "-log", "fatal"), false)
-	if err != nil {
-		return nil, fmt.Errorf("start Temporal: %w", err)
+	if err := l.startTemporal(ctx, "127.0.0.1:0"); err != nil {
+		return nil, err
 	}
-	words := strings.Fields(line)
-	if len(words) < 2 || words[0] != "ready" {
-		return nil, fmt.Errorf("start Temporal: it says %q", line)
-	}
-	l.address = words[1]
 	if l.cluster, err = pgserver.NewCluster(pgserver.Config{Fsync: true}); err != nil {
 		return nil, err
 	}
@@ -81,6 +74,22 @@ func openLab(ctx context.Context, o options, progress io.Writer) (_ *lab, err er
 		}
 	}
 	return l, nil
+}
+
+// startTemporal starts the Temporal server, with the data of an earlier one if there was one.
+func (l *lab) startTemporal(ctx context.Context, address string) error {
+	cmd := exec.Command(l.options.server, "-address", address, "-data", filepath.Join(l.folder, "temporal.db"), "-log", "fatal")
+	server, line, err := l.start(ctx, cmd, false)
+	if err != nil {
+		return fmt.Errorf("start Temporal: %w", err)
+	}
+	l.server = server
+	words := strings.Fields(line)
+	if len(words) < 2 || words[0] != "ready" {
+		return fmt.Errorf("start Temporal: it says %q", line)
+	}
+	l.address = words[1]
+	return nil
 }
 
 // addWorker starts a process that works.
@@ -148,6 +157,12 @@ func (c *child) kill() {
 	_ = c.cmd.Process.Kill() // it may have ended
 	_ = c.cmd.Wait()         // likewise
 	_ = c.in.Close()         // likewise
+}
+
+// end lets the process end by itself.
+func (c *child) end() {
+	_ = c.in.Close() // it may have ended
+	_ = c.cmd.Wait() // likewise
 }
 
 // close ends everything that was started.

@@ -28,6 +28,7 @@ func (l *lab) measure(ctx context.Context) (figures, error) {
 		do   func(context.Context, *figures) error
 	}{
 		{"latencies", l.latencies}, {"throughput", l.throughput}, {"cancels", l.cancels}, {"kills", l.kills},
+		{"turns", l.turns}, {"outage", l.outage},
 	} {
 		began := time.Now()
 		if err := step.do(ctx, &f); err != nil {
@@ -151,41 +152,36 @@ func (l *lab) call(ctx context.Context, id perdure.SessionID, name string) (perd
 // throughput measures how many runs are placed in a second, and how many activities Temporal alone
 // runs.
 func (l *lab) throughput(ctx context.Context, f *figures) error {
-	sessions := make([]perdure.SessionID, together)
-	for i := range sessions {
-		s, err := l.engine.Sessions().Create(ctx, perdure.Agent{})
-		if err != nil {
-			return fmt.Errorf("create a session: %w", err)
-		}
-		sessions[i] = s.ID
+	sessions, err := l.sessions(ctx, together)
+	if err != nil {
+		return err
 	}
-	rate := func(one func(place int) error) (float64, error) {
+	rate := func(one func(place, i int) error) (float64, error) {
 		began := time.Now()
 		err := atOnce(l.options.runs, one)
 		return float64(l.options.runs) / time.Since(began).Seconds(), err
 	}
-	var err error
-	if f.AloneRate, err = rate(func(int) error { _, err := l.alone(ctx); return err }); err != nil {
+	if f.AloneRate, err = rate(func(int, int) error { _, err := l.alone(ctx); return err }); err != nil {
 		return err
 	}
-	f.RunRate, err = rate(func(place int) error { _, err := l.spawn(ctx, sessions[place]); return err })
+	f.RunRate, err = rate(func(place, _ int) error { _, err := l.spawn(ctx, sessions[place]); return err })
 	return err
 }
 
 // atOnce does something n times, at 64 places at once.
-func atOnce(n int, one func(place int) error) error {
-	left := make(chan struct{}, n)
-	for range n {
-		left <- struct{}{}
+func atOnce(n int, one func(place, i int) error) error {
+	left := make(chan int, n)
+	for i := range n {
+		left <- i
 	}
 	close(left)
 	errs := make([]error, together)
 	var all sync.WaitGroup
-	for i := range together {
+	for place := range together {
 		all.Go(func() {
-			for range left {
-				if errs[i] == nil {
-					errs[i] = one(i)
+			for i := range left {
+				if errs[place] == nil {
+					errs[place] = one(place, i)
 				}
 			}
 		})

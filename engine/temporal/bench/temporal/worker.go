@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -96,11 +97,11 @@ func openEngine(ctx context.Context, address, database string, offers ...string)
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
-	m, err := scripted.Parse("bench", []byte("steps:\n  - text: done\n    repeat: true\n"))
+	m, err := scripted.Parse("bench", []byte(script()))
 	if err == nil {
 		var e *temporal.Engine
 		e, err = temporal.Open(ctx, local.Config{
-			Store: st, Model: m, Tools: tool.NewRegistry(note(), hold()), Log: quiet, Workers: local.Workers{Shared: true},
+			Store: st, Model: m, Tools: tool.NewRegistry(note(), hold(), look()), Log: quiet, Workers: local.Workers{Shared: true},
 			Limits: local.Limits{SlotsPerSession: 64, MaxExecutions: -1, NoProgress: -1}, Outbound: local.Outbound{PerMinute: -1},
 		}, temporal.Config{
 			Client: c, Prefix: prefix, Heartbeat: heartbeat, Capabilities: offers, Log: quiet,
@@ -117,6 +118,30 @@ func openEngine(ctx context.Context, address, database string, offers ...string)
 func (r *running) close() error {
 	r.client.Close()
 	return r.store.Close()
+}
+
+// script answers a message "N calls" with that many calls, for the numbers that are measured.
+func script() string {
+	var s strings.Builder
+	s.WriteString("rules:\n")
+	for _, calls := range []int{1, 20} {
+		fmt.Fprintf(&s, "  - when: {last_role: user, last_matches: '^%d calls'}\n    calls:\n", calls)
+		for i := range calls {
+			fmt.Fprintf(&s, "      - {name: look, args: {at: %d}}\n", i)
+		}
+	}
+	s.WriteString("steps:\n  - text: done\n    repeat: true\n")
+	return s.String()
+}
+
+// look is a tool that returns at once, in the foreground.
+func look() tool.Tool {
+	return tool.New(tool.Spec{Name: "look", Description: "Returns at once.", Class: perdure.Idempotent},
+		func(_ context.Context, in struct {
+			At int `json:"at"`
+		}, _ tool.Env) (int, error) {
+			return in.At, nil
+		})
 }
 
 // note is a tool that returns at once.
