@@ -184,10 +184,12 @@ func (a *activities) beat(ctx context.Context) error {
 type ownership func(ctx context.Context) (bool, error)
 
 // follow sends heartbeats until done is closed or the activity's process is to end the work; then
-// it calls end once, with the cause. An answer that the activity is over ends the work after
-// patience. A server that did not answer for longer than the timeout was away, or this process was
-// cut off from it: then the work continues until another process has taken it. Work that the store
-// does not know has no patience.
+// it calls end once, with the cause.
+//
+// While the server does not answer, the work continues for the timeout and patience, and after that
+// until another process has taken it. An answer that the activity is over ends the work after
+// patience; if that was during an outage, after longer, because the server then hands out
+// everything that waited. Work that the store does not know has no patience.
 func (a *activities) follow(ctx context.Context, done <-chan struct{}, owns ownership, end func(error)) {
 	patience := a.patience
 	if owns == nil {
@@ -196,7 +198,7 @@ func (a *activities) follow(ctx context.Context, done <-chan struct{}, owns owne
 	token := activity.GetInfo(ctx).TaskToken
 	tick := time.NewTicker(a.every)
 	defer tick.Stop()
-	answered, over, away := time.Now(), time.Time{}, false
+	answered, endAt := time.Now(), time.Time{}
 	for {
 		select {
 		case <-done:
@@ -206,8 +208,8 @@ func (a *activities) follow(ctx context.Context, done <-chan struct{}, owns owne
 			return
 		case <-tick.C:
 		}
-		if !over.IsZero() {
-			if time.Since(over) >= patience && !(away && a.stillOwns(ctx, owns)) {
+		if !endAt.IsZero() {
+			if !time.Now().Before(endAt) {
 				end(perdure.CauseSuperseded)
 				return
 			}
@@ -217,7 +219,10 @@ func (a *activities) follow(ctx context.Context, done <-chan struct{}, owns owne
 		case held:
 			answered = time.Now()
 		case ended:
-			over, away = time.Now(), time.Since(answered) >= a.timeout
+			endAt = time.Now().Add(patience)
+			if time.Since(answered) >= a.timeout {
+				endAt = endAt.Add(patience * (outagePatience - 1))
+			}
 		case drained:
 			end(perdure.CauseShutdown)
 			return
@@ -229,6 +234,9 @@ func (a *activities) follow(ctx context.Context, done <-chan struct{}, owns owne
 		}
 	}
 }
+
+// outagePatience is how many times as long work outlives an activity that ended during an outage.
+const outagePatience = 4
 
 // stillOwns reports whether no other process has taken the work. Without an answer of the store it
 // is assumed: what was taken cannot be written by two.
@@ -260,10 +268,11 @@ func (a *activities) ask(ctx context.Context, token []byte) answer {
 	defer cancel()
 	err := a.heartbeat(ctx, token)
 	var notFound *serviceerror.NotFound
+	var noNamespace *serviceerror.NamespaceNotFound // Temporal has lost its data
 	switch {
 	case err == nil, temporal.IsCanceledError(err):
 		return held
-	case errors.As(err, &notFound):
+	case errors.As(err, &notFound), errors.As(err, &noNamespace):
 		return ended
 	case errors.Is(err, activity.ErrActivityPaused), errors.Is(err, activity.ErrActivityReset):
 		return drained

@@ -160,22 +160,26 @@ func TestDriveActivityEnds(t *testing.T) {
 		}
 	})
 
-	t.Run("ends_the_work_after_its_patience", func(t *testing.T) {
-		t.Parallel()
-		a := acts(hostFake{drive: func(ctx context.Context, _ Grant) (Rest, error) {
-			<-ctx.Done()
-			return Rest{}, perdure.CauseOf(ctx)
-		}}, func(n int) error {
-			if n == 1 {
-				return nil
+	for name, over := range map[string]error{
+		"the_activity": serviceerror.NewNotFound("activity"), "the_namespace": serviceerror.NewNamespaceNotFound("live"),
+	} {
+		t.Run("ends_the_work_after_its_patience_without_"+name, func(t *testing.T) {
+			t.Parallel()
+			a := acts(hostFake{drive: func(ctx context.Context, _ Grant) (Rest, error) {
+				<-ctx.Done()
+				return Rest{}, perdure.CauseOf(ctx)
+			}}, func(n int) error {
+				if n == 1 {
+					return nil
+				}
+				return over
+			})
+			a.patience = time.Millisecond
+			if out, err := performed[driveResult](t, a, driveActivity, in); err != nil || !out.Moved {
+				t.Errorf("result %+v, error %v, want moved", out, err)
 			}
-			return serviceerror.NewNotFound("activity")
 		})
-		a.patience = time.Millisecond
-		if out, err := performed[driveResult](t, a, driveActivity, in); err != nil || !out.Moved {
-			t.Errorf("result %+v, error %v, want moved", out, err)
-		}
-	})
+	}
 
 	t.Run("continues_when_it_is_canceled", func(t *testing.T) {
 		t.Parallel()
@@ -206,20 +210,9 @@ func TestDriveActivityEnds(t *testing.T) {
 func TestWorkOutlivesAnOutage(t *testing.T) {
 	t.Parallel()
 	in := workInput{ID: "s", Grant: 4}
-	for name, c := range map[string]struct {
-		answers func(n int) error // of the server, after the first heartbeat
-		reads   func() (bool, error)
-		patient time.Duration
-	}{
-		"no_answer": {func(int) error { return serviceerror.NewUnavailable("down") }, nil, time.Millisecond},
-		"no_answer_of_the_store_either": {func(int) error { return serviceerror.NewUnavailable("down") },
-			func() (bool, error) { return false, perdure.Unavailable }, time.Millisecond},
-		"no_answer_then_over": {func(n int) error {
-			if n < 30 { // longer than the timeout
-				return serviceerror.NewUnavailable("down")
-			}
-			return serviceerror.NewNotFound("activity")
-		}, nil, 200 * time.Millisecond},
+	for name, store := range map[string]func() (bool, error){
+		"the_store_answers": func() (bool, error) { return true, nil },
+		"nor_the_store":     func() (bool, error) { return false, perdure.Unavailable },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -233,21 +226,47 @@ func TestWorkOutlivesAnOutage(t *testing.T) {
 				return Rest{}, perdure.CauseOf(ctx)
 			}, owns: func() (bool, error) {
 				reads++
-				if taken = reads >= 5; !taken && c.reads != nil {
-					return c.reads()
+				if taken = reads >= 5; taken {
+					return false, nil
 				}
-				return !taken, nil
+				return store()
 			}}, func(n int) error {
 				if n == 1 {
 					return nil
 				}
-				return c.answers(n)
+				return serviceerror.NewUnavailable("down")
 			})
-			a.patience = c.patient
+			a.patience = time.Millisecond
 			if out, err := performed[driveResult](t, a, driveActivity, in); err != nil || !out.Moved {
 				t.Errorf("result %+v, error %v, want moved", out, err)
 			}
 		})
+	}
+}
+
+// TestPatienceAfterAnOutage tests that work waits longer for its next activity if the former one
+// ended while Temporal was away.
+func TestPatienceAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	const patience = 100 * time.Millisecond
+	var began time.Time
+	a := acts(hostFake{drive: func(ctx context.Context, _ Grant) (Rest, error) {
+		<-ctx.Done()
+		return Rest{}, perdure.CauseOf(ctx)
+	}}, func(n int) error {
+		switch {
+		case n == 1:
+			return nil
+		case n < 30: // longer than the timeout
+			return serviceerror.NewUnavailable("down")
+		}
+		began = time.Now()
+		return serviceerror.NewNotFound("activity")
+	})
+	a.patience = patience
+	out, err := performed[driveResult](t, a, driveActivity, workInput{ID: "s", Grant: 4})
+	if lasted := time.Since(began); err != nil || !out.Moved || lasted < outagePatience*patience {
+		t.Errorf("result %+v, error %v after %s, want moved after %s", out, err, lasted, outagePatience*patience)
 	}
 }
 
