@@ -238,8 +238,8 @@ func (a *activities) follow(ctx context.Context, done <-chan struct{}, owns owne
 // outagePatience is how many times as long work outlives an activity that ended during an outage.
 const outagePatience = 4
 
-// stillOwns reports whether no other process has taken the work. Without an answer of the store it
-// is assumed: what was taken cannot be written by two.
+// stillOwns reports whether no other process has taken the work. If the store does not answer, it
+// assumes that none has: writes are fenced in any case.
 func (a *activities) stillOwns(ctx context.Context, owns ownership) bool {
 	if owns == nil {
 		return false

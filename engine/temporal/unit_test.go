@@ -250,7 +250,7 @@ func TestPatienceAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	const patience = 100 * time.Millisecond
 	var began time.Time
-	a := acts(hostFake{drive: func(ctx context.Context, _ Grant) (Rest, error) {
+	a := acts(hostFake{owns: func() (bool, error) { return true, nil }, drive: func(ctx context.Context, _ Grant) (Rest, error) {
 		<-ctx.Done()
 		return Rest{}, perdure.CauseOf(ctx)
 	}}, func(n int) error {
